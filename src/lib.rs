@@ -1,0 +1,8 @@
+//! paceline runs calls to other people's HTTP APIs as fast as those APIs allow, with almost no
+//! refusals, nothing lost and nothing to configure.
+
+pub mod feedback;
+pub mod scheduler;
+
+pub use scheduler::Time;
+pub use scheduler::events::{Ask, Cost, Fingerprint, Name, Priority, Replay};

@@ -1,0 +1,3 @@
+//! The command `paceline`: arguments only.
+
+fn main() {}
