@@ -1,3 +1,11 @@
 //! The command `paceline`: arguments only.
 
-fn main() {}
+mod command;
+
+use std::process::ExitCode;
+
+use clap::Parser;
+
+fn main() -> ExitCode {
+    command::Command::parse().run()
+}

@@ -5,10 +5,40 @@
 //! grammar first and saturate afterwards. Absolute times end here: everything that leaves this
 //! module is a duration from the moment the response was received.
 
-use std::borrow::Cow;
-use std::time::Duration;
+mod profile;
 
+use std::borrow::Cow;
+use std::time::{Duration, SystemTime};
+
+use http::{HeaderMap, StatusCode};
 use smallvec::SmallVec;
+
+pub use profile::Profile;
+
+/// Reads one response.
+///
+/// `body` is as much of the body as the caller has; only its first 8 KiB are looked at. `received`
+/// is the wall clock at the moment the headers came.
+#[must_use]
+pub fn read(
+    _profile: &Profile,
+    status: StatusCode,
+    _headers: &HeaderMap,
+    _body: Option<&[u8]>,
+    _received: SystemTime,
+) -> Feedback {
+    let class = match status.as_u16() {
+        0..400 => Class::Ok,
+        429 => Class::RateLimited,
+        529 => Class::Overloaded,
+        408 | 425 | 500.. => Class::Transient,
+        _ => Class::Fatal,
+    };
+    Feedback {
+        class,
+        ..Feedback::default()
+    }
+}
 
 /// What one response said.
 #[derive(Clone, Debug, Default, PartialEq)]
@@ -22,6 +52,9 @@ pub struct Feedback {
     pub cause: Option<Cause>,
     /// How long the server asked to wait.
     pub wait: Option<Wait>,
+    /// The least wait that the profile knows for this refusal: a vendor's rule where the wire is
+    /// silent, or the moment at which an exhausted budget comes back.
+    pub floor: Option<Duration>,
     /// The server's own word on whether a retry makes sense (`x-should-retry` and its kin).
     pub should_retry: Option<bool>,
     /// Every quota that the response told, in the order in which they were read.
@@ -36,7 +69,11 @@ pub struct Feedback {
 
 /// What kind of answer a response was. It decides who is spared and who waits.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
-#[cfg_attr(feature = "serde", derive(serde::Serialize), serde(rename_all = "snake_case"))]
+#[cfg_attr(
+    feature = "serde",
+    derive(serde::Serialize),
+    serde(rename_all = "snake_case")
+)]
 #[non_exhaustive]
 pub enum Class {
     /// It was served.
@@ -56,7 +93,11 @@ pub enum Class {
 
 /// Why a key itself is refused.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
-#[cfg_attr(feature = "serde", derive(serde::Serialize), serde(rename_all = "snake_case"))]
+#[cfg_attr(
+    feature = "serde",
+    derive(serde::Serialize),
+    serde(rename_all = "snake_case")
+)]
 #[non_exhaustive]
 pub enum Fault {
     /// 401 or 403 of the key, without more words.
@@ -69,7 +110,11 @@ pub enum Fault {
 
 /// What a refusal named as the limit that was hit.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
-#[cfg_attr(feature = "serde", derive(serde::Serialize), serde(rename_all = "snake_case"))]
+#[cfg_attr(
+    feature = "serde",
+    derive(serde::Serialize),
+    serde(rename_all = "snake_case")
+)]
 #[non_exhaustive]
 pub enum Cause {
     /// Too many requests, tokens or bytes for the time.
@@ -93,7 +138,11 @@ pub struct Wait {
 
 /// Where a wait hint was found. Earlier ones win over later ones.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
-#[cfg_attr(feature = "serde", derive(serde::Serialize), serde(rename_all = "snake_case"))]
+#[cfg_attr(
+    feature = "serde",
+    derive(serde::Serialize),
+    serde(rename_all = "snake_case")
+)]
 #[non_exhaustive]
 pub enum WaitSource {
     /// A vendor's own header (`retry-after-ms`, `x-retry-in`, …).

@@ -164,26 +164,42 @@ pub struct Cost {
 
 impl Cost {
     /// One request, nothing else.
-    pub const ONE: Self =
-        Self { tokens: 0, input_tokens: 0, output_tokens: 0, points: 0, bytes: 0 };
+    pub const ONE: Self = Self {
+        tokens: 0,
+        input_tokens: 0,
+        output_tokens: 0,
+        points: 0,
+        bytes: 0,
+    };
 
     /// One request of so many tokens, input and output together.
     #[must_use]
     pub const fn tokens(tokens: u32) -> Self {
-        Self { tokens, ..Self::ONE }
+        Self {
+            tokens,
+            ..Self::ONE
+        }
     }
 
     /// One request with a split of its tokens; the sum counts as [`Cost::tokens`].
     #[must_use]
     pub const fn in_out(input_tokens: u32, output_tokens: u32) -> Self {
         let tokens = input_tokens.saturating_add(output_tokens);
-        Self { tokens, input_tokens, output_tokens, ..Self::ONE }
+        Self {
+            tokens,
+            input_tokens,
+            output_tokens,
+            ..Self::ONE
+        }
     }
 
     /// One request of so many of the vendor's own units.
     #[must_use]
     pub const fn points(points: u32) -> Self {
-        Self { points, ..Self::ONE }
+        Self {
+            points,
+            ..Self::ONE
+        }
     }
 
     /// What it takes of one dimension. A request is one request; of a vendor's unit it takes one
@@ -312,6 +328,7 @@ pub struct Grant {
 /// How an attempt ended.
 #[derive(Clone, Debug, PartialEq)]
 #[non_exhaustive]
+#[expect(clippy::large_enum_variant, reason = "one per attempt; a box would allocate for each")]
 pub enum Outcome {
     /// An HTTP response came; this is what it said.
     Answered(Feedback),
@@ -342,7 +359,11 @@ pub enum Verdict {
 
 /// Why an attempt that failed is not tried again.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
-#[cfg_attr(feature = "serde", derive(serde::Serialize), serde(rename_all = "snake_case"))]
+#[cfg_attr(
+    feature = "serde",
+    derive(serde::Serialize),
+    serde(rename_all = "snake_case")
+)]
 #[non_exhaustive]
 pub enum GaveUp {
     /// The answer is final: a client error, or the server said not to retry.
@@ -409,7 +430,11 @@ pub enum Refusal {
 
 /// What an ask waits for: the gate that says "not before".
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
-#[cfg_attr(feature = "serde", derive(serde::Serialize), serde(rename_all = "snake_case"))]
+#[cfg_attr(
+    feature = "serde",
+    derive(serde::Serialize),
+    serde(rename_all = "snake_case")
+)]
 #[non_exhaustive]
 pub enum Reason {
     /// Its own start time, or its backoff after an error.
@@ -453,7 +478,11 @@ impl Gate {
     /// Shut until `until` because of `reason`, or open if that moment is not after `now`.
     #[must_use]
     pub fn at(until: Time, reason: Reason, now: Time) -> Self {
-        if until <= now { Self::Open } else { Self::Shut { until, reason } }
+        if until <= now {
+            Self::Open
+        } else {
+            Self::Shut { until, reason }
+        }
     }
 
     /// Of two gates in a row, the one that binds.
@@ -462,7 +491,11 @@ impl Gate {
         match (self, other) {
             (Self::Open, gate) | (gate, Self::Open) => gate,
             (Self::Shut { until: a, .. }, Self::Shut { until: b, .. }) => {
-                if b > a { other } else { self }
+                if b > a {
+                    other
+                } else {
+                    self
+                }
             }
         }
     }
@@ -528,7 +561,11 @@ pub enum What {
 
 /// Why something was changed.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
-#[cfg_attr(feature = "serde", derive(serde::Serialize), serde(rename_all = "snake_case"))]
+#[cfg_attr(
+    feature = "serde",
+    derive(serde::Serialize),
+    serde(rename_all = "snake_case")
+)]
 #[non_exhaustive]
 pub enum Because {
     /// Little is left of a reported quota.

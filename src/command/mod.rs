@@ -1,0 +1,28 @@
+//! The subcommands of `paceline`: one file each, with its arguments and what it prints.
+
+mod inspect;
+
+use std::process::ExitCode;
+
+/// Runs calls to other people's HTTP APIs as fast as those APIs allow.
+///
+/// Results go to stdout or to a file, everything else to stderr. Exit codes: 0 all done and all
+/// succeeded, 1 something failed or is left to do, 2 wrong usage, 130 or 143 interrupted.
+#[derive(clap::Parser)]
+#[command(name = "paceline", version, arg_required_else_help = true)]
+pub(crate) enum Command {
+    /// Show what paceline reads in a response.
+    Inspect(inspect::Args),
+}
+
+impl Command {
+    /// Runs the subcommand that was asked for.
+    pub(crate) fn run(self) -> ExitCode {
+        match self {
+            Self::Inspect(args) => inspect::run(args),
+        }
+    }
+}
+
+/// Exit code for wrong usage or an unusable configuration, as clap uses it.
+const USAGE: u8 = 2;
