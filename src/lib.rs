@@ -3,6 +3,8 @@
 
 pub mod feedback;
 pub mod scheduler;
+#[cfg(feature = "sim")]
+pub mod sim;
 
 pub use scheduler::Time;
 pub use scheduler::events::{Ask, Cost, Fingerprint, Name, Priority, Replay};

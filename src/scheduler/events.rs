@@ -328,7 +328,10 @@ pub struct Grant {
 /// How an attempt ended.
 #[derive(Clone, Debug, PartialEq)]
 #[non_exhaustive]
-#[expect(clippy::large_enum_variant, reason = "one per attempt; a box would allocate for each")]
+#[expect(
+    clippy::large_enum_variant,
+    reason = "one per attempt; a box would allocate for each"
+)]
 pub enum Outcome {
     /// An HTTP response came; this is what it said.
     Answered(Feedback),
