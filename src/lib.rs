@@ -3,10 +3,15 @@
 
 #[cfg(feature = "client")]
 pub mod client;
+pub mod config;
 pub mod feedback;
 pub mod scheduler;
 #[cfg(feature = "sim")]
 pub mod sim;
 
-pub use scheduler::Time;
+pub use config::{Settings, SettingsError};
+pub use scheduler::ceiling::{Ceiling, CeilingError};
 pub use scheduler::events::{Ask, Cost, Fingerprint, Name, Priority, Replay};
+pub use scheduler::keys::{HintScope, Penalty};
+pub use scheduler::retry::RetrySettings;
+pub use scheduler::{Scheduler, Time};

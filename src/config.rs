@@ -1,0 +1,170 @@
+//! Every setting with its default. The builder and a configuration file fill the same structs, and
+//! they are checked once.
+
+use std::time::Duration;
+
+use crate::scheduler::ceiling::Ceiling;
+use crate::scheduler::keys::{HintScope, Penalty};
+use crate::scheduler::retry::RetrySettings;
+
+/// How one limiter decides. The defaults need no configuration.
+#[derive(Clone, Debug, PartialEq)]
+#[non_exhaustive]
+pub struct Settings {
+    /// Hard rates that each key keeps for itself.
+    pub ceilings: Vec<Ceiling>,
+    /// Hard rates that all keys keep together (an account's).
+    pub shared_ceilings: Vec<Ceiling>,
+    /// The most requests in flight per key. Default 1,024. At least 1.
+    pub key_concurrency: u32,
+    /// The most requests in flight over all keys. Default: none.
+    pub max_concurrency: Option<u32>,
+    /// How long a request may wait to be sent, retries included; a wait that is known to be longer
+    /// ends at once. Default 5 minutes, as promptfoo. None waits for ever.
+    pub max_wait: Option<Duration>,
+    /// The most requests that may wait. Default 100,000. A newcomer beyond it is refused.
+    pub queue: usize,
+    /// How attempts are repeated.
+    pub retry: RetrySettings,
+    /// What a refusal without a hint costs its key.
+    pub penalty: Penalty,
+    /// Whom a whole-second hint stops.
+    pub hint_scope: HintScope,
+    /// The longest block on a server's word; then one request probes. Default 24 h.
+    pub longest_park: Duration,
+}
+
+impl Default for Settings {
+    fn default() -> Self {
+        Self {
+            ceilings: Vec::new(),
+            shared_ceilings: Vec::new(),
+            key_concurrency: 1024,
+            max_concurrency: None,
+            max_wait: Some(Duration::from_secs(300)),
+            queue: 100_000,
+            retry: RetrySettings::default(),
+            penalty: Penalty::Hint,
+            hint_scope: HintScope::Auto,
+            longest_park: Duration::from_secs(24 * 3600),
+        }
+    }
+}
+
+impl Settings {
+    /// Checks every setting.
+    ///
+    /// # Errors
+    ///
+    /// The first setting that is out of its range, by name.
+    pub fn check(&self) -> Result<(), SettingsError> {
+        let retry = &self.retry;
+        at_least_one("key_concurrency", u64::from(self.key_concurrency))?;
+        at_least_one(
+            "max_concurrency",
+            u64::from(self.max_concurrency.unwrap_or(1)),
+        )?;
+        at_least_one("queue", self.queue as u64)?;
+        within("retry.factor", retry.factor, 1.0, 100.0)?;
+        within("retry.jitter", retry.jitter, 0.0, 1.0)?;
+        within("retry.budget_share", retry.budget_share, 0.0, 1.0)?;
+        within("retry.budget_per_second", retry.budget_per_second, 0.0, 1e6)?;
+        within("retry.cap", retry.cap.as_secs_f64(), 0.001, 86_400.0)?;
+        if let Some(base) = retry.base {
+            within("retry.base", base.as_secs_f64(), 0.0, 86_400.0)?;
+        }
+        within(
+            "longest_park",
+            self.longest_park.as_secs_f64(),
+            1.0,
+            366.0 * 86_400.0,
+        )
+    }
+}
+
+/// A setting that is out of its range.
+#[derive(Clone, Debug, PartialEq, thiserror::Error)]
+#[error("{setting} is {value}: it must be from {least} to {most}")]
+pub struct SettingsError {
+    setting: &'static str,
+    value: f64,
+    least: f64,
+    most: f64,
+}
+
+impl SettingsError {
+    /// The setting's name.
+    #[must_use]
+    pub const fn setting(&self) -> &'static str {
+        self.setting
+    }
+}
+
+pub(crate) fn within(
+    setting: &'static str,
+    value: f64,
+    least: f64,
+    most: f64,
+) -> Result<(), SettingsError> {
+    if (least..=most).contains(&value) {
+        Ok(())
+    } else {
+        Err(SettingsError {
+            setting,
+            value,
+            least,
+            most,
+        })
+    }
+}
+
+fn at_least_one(setting: &'static str, value: u64) -> Result<(), SettingsError> {
+    within(setting, value as f64, 1.0, f64::from(u32::MAX))
+}
+
+/// Durations in files: `"1s"`, `"250ms"`, `"1h 30m"`.
+#[cfg(feature = "serde")]
+pub(crate) mod duration {
+    use std::time::Duration;
+
+    use serde::{Deserialize, Deserializer, Serializer, de::Error};
+
+    pub(crate) fn serialize<S: Serializer>(value: &Duration, to: S) -> Result<S::Ok, S::Error> {
+        to.collect_str(&humantime::format_duration(*value))
+    }
+
+    pub(crate) fn deserialize<'de, D: Deserializer<'de>>(from: D) -> Result<Duration, D::Error> {
+        let text = String::deserialize(from)?;
+        humantime::parse_duration(&text).map_err(|error| {
+            D::Error::custom(format!(
+                "{text:?} is not a duration such as \"1s\": {error}"
+            ))
+        })
+    }
+}
+
+/// The same for durations that may be left out.
+#[cfg(feature = "serde")]
+pub(crate) mod optional_duration {
+    use std::time::Duration;
+
+    use serde::{Deserialize, Deserializer, Serializer};
+
+    pub(crate) fn serialize<S: Serializer>(
+        value: &Option<Duration>,
+        to: S,
+    ) -> Result<S::Ok, S::Error> {
+        match value {
+            Some(value) => super::duration::serialize(value, to),
+            None => to.serialize_none(),
+        }
+    }
+
+    pub(crate) fn deserialize<'de, D: Deserializer<'de>>(
+        from: D,
+    ) -> Result<Option<Duration>, D::Error> {
+        #[derive(Deserialize)]
+        struct Wrapped(#[serde(with = "super::duration")] Duration);
+        Ok(Option::<Wrapped>::deserialize(from)?.map(|Wrapped(value)| value))
+    }
+}

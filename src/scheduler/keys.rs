@@ -1,0 +1,615 @@
+//! Which key a request goes to: penalties, faults and recovery.
+//!
+//! A refusal's penalty falls on the key that was refused (and on the bucket, if the refusal named
+//! one), never on the others. A hint never shortens a penalty, and outcomes of requests sent
+//! before the last penalty count for nothing. A key is retired only after a second, independent
+//! refusal of the key itself, and then probed rarely, not forgotten.
+
+use std::time::Duration;
+
+use crate::feedback::Fault;
+
+use super::events::{Because, Fingerprint, Gate, KeyId, Reason, What};
+use super::time::Time;
+
+/// What a refusal without a hint costs the key.
+#[derive(Clone, Copy, Debug, Default, PartialEq)]
+#[cfg_attr(
+    feature = "serde",
+    derive(serde::Serialize, serde::Deserialize),
+    serde(rename_all = "snake_case", deny_unknown_fields)
+)]
+#[non_exhaustive]
+pub enum Penalty {
+    /// Only what the server's hint says; without one the pace alone is cut. The default.
+    #[default]
+    Hint,
+    /// So long for each refusal in a row, or the hint if that is longer.
+    Streak {
+        /// Per refusal in a row. The Rakuten system uses 3 s.
+        #[cfg_attr(feature = "serde", serde(with = "crate::config::duration"))]
+        each: Duration,
+        /// At most. The Rakuten system's 60 s.
+        #[cfg_attr(feature = "serde", serde(with = "crate::config::duration"))]
+        most: Duration,
+    },
+}
+
+impl Penalty {
+    /// 3 s for each refusal in a row, at most 60 s: the Rakuten Travel system's key manager.
+    #[must_use]
+    pub const fn streak() -> Self {
+        Self::Streak {
+            each: Duration::from_secs(3),
+            most: Duration::from_secs(60),
+        }
+    }
+}
+
+/// Whom a whole-second hint stops.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+#[cfg_attr(
+    feature = "serde",
+    derive(serde::Serialize, serde::Deserialize),
+    serde(rename_all = "snake_case")
+)]
+#[non_exhaustive]
+pub enum HintScope {
+    /// The key, except for a single whole-second `1` between successes: that is any wait up to a
+    /// second rounded up, so only the refused request waits and the key is paced. The default.
+    #[default]
+    Auto,
+    /// The key.
+    Key,
+    /// The refused request.
+    Request,
+}
+
+/// The keys of one limiter.
+#[derive(Debug)]
+pub(crate) struct KeyPool {
+    keys: Vec<Key>,
+    penalty: Penalty,
+    hint_scope: HintScope,
+    longest_park: Duration,
+    granted: u64,
+}
+
+/// One key.
+#[derive(Debug)]
+pub(crate) struct Key {
+    pub(crate) fingerprint: Fingerprint,
+    pub(crate) in_flight: u32,
+    /// The number of its last grant: ties go to the key that was used longest ago.
+    pub(crate) last_grant: u64,
+    parked_until: Time,
+    park_reason: Reason,
+    bucket_parks: Vec<(u32, Time)>,
+    /// Refusals in a row.
+    refusals: u32,
+    last_penalty: Option<Time>,
+    faulty: Option<Faulty>,
+    /// Taken out by the user; what is in flight may finish.
+    removed: bool,
+}
+
+/// A key that the server refused.
+#[derive(Debug)]
+struct Faulty {
+    fault: Fault,
+    since: Time,
+    retired: bool,
+    probe_at: Time,
+    probes: u32,
+}
+
+/// What a refusal did to its key.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct Refused {
+    /// The refused request must not see this key again before.
+    pub(crate) request_until: Time,
+    /// The key is parked until, if it is.
+    pub(crate) parked: Option<(Time, Because)>,
+}
+
+impl KeyPool {
+    pub(crate) fn new(
+        fingerprints: &[Fingerprint],
+        penalty: Penalty,
+        hint_scope: HintScope,
+        longest_park: Duration,
+    ) -> Self {
+        let mut pool = Self {
+            keys: Vec::new(),
+            penalty,
+            hint_scope,
+            longest_park,
+            granted: 0,
+        };
+        pool.set(fingerprints);
+        pool
+    }
+
+    /// Makes these the keys in use: those that stay keep their state, the same one twice is one.
+    pub(crate) fn set(&mut self, fingerprints: &[Fingerprint]) {
+        for key in &mut self.keys {
+            key.removed = !fingerprints.contains(&key.fingerprint);
+        }
+        for &fingerprint in fingerprints {
+            if !self.keys.iter().any(|key| key.fingerprint == fingerprint) {
+                self.keys.push(Key::new(fingerprint));
+            }
+        }
+    }
+
+    pub(crate) fn len(&self) -> usize {
+        self.keys.len()
+    }
+
+    pub(crate) fn key(&self, id: KeyId) -> &Key {
+        &self.keys[id.index()]
+    }
+
+    pub(crate) fn find(&self, fingerprint: Fingerprint) -> Option<KeyId> {
+        let index = self
+            .keys
+            .iter()
+            .position(|key| key.fingerprint == fingerprint)?;
+        (!self.keys[index].removed).then_some(KeyId(index as u32))
+    }
+
+    /// The keys in use.
+    pub(crate) fn ids(&self) -> impl Iterator<Item = KeyId> + '_ {
+        self.keys
+            .iter()
+            .enumerate()
+            .filter(|(_, key)| !key.removed)
+            .map(|(index, _)| KeyId(index as u32))
+    }
+
+    /// Whether there is a key in use besides this one that the server does not refuse.
+    pub(crate) fn has_other(&self, id: KeyId) -> bool {
+        self.ids()
+            .any(|other| other != id && self.key(other).faulty.is_none())
+    }
+
+    /// Why none of the keys in use will serve anybody, if that is so. A retired key whose probe is
+    /// due still counts as one that will.
+    pub(crate) fn all_faulty(&self, now: Time) -> Option<Fault> {
+        let mut fault = None;
+        for id in self.ids() {
+            match &self.key(id).faulty {
+                Some(faulty) if faulty.retired && faulty.probe_at > now => {
+                    fault = fault.or(Some(faulty.fault));
+                }
+                _ => return None,
+            }
+        }
+        fault
+    }
+
+    /// When a key may be used for a bucket.
+    pub(crate) fn gate(&self, id: KeyId, bucket: u32, now: Time) -> Gate {
+        let key = self.key(id);
+        if key.removed {
+            return Gate::Shut {
+                until: Time::NEVER,
+                reason: Reason::Fault,
+            };
+        }
+        let mut gate = Gate::at(key.parked_until, key.park_reason, now);
+        if let Some(faulty) = &key.faulty {
+            gate = gate.and(Gate::at(faulty.probe_at, Reason::Fault, now));
+        }
+        for &(parked, until) in &key.bucket_parks {
+            if parked == bucket {
+                gate = gate.and(Gate::at(until, Reason::Hint, now));
+            }
+        }
+        gate
+    }
+
+    pub(crate) fn on_granted(&mut self, id: KeyId, now: Time) {
+        self.granted += 1;
+        let key = &mut self.keys[id.index()];
+        key.in_flight += 1;
+        key.last_grant = self.granted;
+        if let Some(faulty) = &mut key.faulty {
+            // This grant is the probe: one at a time, and rarer each time.
+            let step = FIRST_PROBE.saturating_mul(1 << faulty.probes.min(16));
+            faulty.probes += 1;
+            faulty.probe_at = now + step.min(LAST_PROBE);
+        }
+    }
+
+    pub(crate) fn on_ended(&mut self, id: KeyId) {
+        let key = &mut self.keys[id.index()];
+        key.in_flight = key.in_flight.saturating_sub(1);
+    }
+
+    /// A request that was sent at `sent` was served.
+    pub(crate) fn on_served(&mut self, id: KeyId, sent: Time) -> Option<What> {
+        let key = &mut self.keys[id.index()];
+        if key.is_stale(sent) {
+            return None;
+        }
+        key.refusals = 0;
+        // A late success from before the fault must not revive a key that was revoked since.
+        if key
+            .faulty
+            .as_ref()
+            .is_some_and(|faulty| sent >= faulty.since)
+        {
+            let faulty = key.faulty.take()?;
+            return faulty.retired.then_some(What::Restored);
+        }
+        None
+    }
+
+    /// A request that was sent at `sent` was refused for going too fast. `hint` is the wait that
+    /// the server asked for, already spread, and whether it was a whole second that may be a
+    /// fraction of one rounded up.
+    pub(crate) fn on_refused(
+        &mut self,
+        id: KeyId,
+        bucket: Option<u32>,
+        hint: Option<(Duration, bool)>,
+        sent: Time,
+        now: Time,
+    ) -> Refused {
+        let (penalty, scope, longest) = (self.penalty, self.hint_scope, self.longest_park);
+        let key = &mut self.keys[id.index()];
+        let stale = key.is_stale(sent);
+        if !stale {
+            key.refusals = key.refusals.saturating_add(1);
+        }
+        let wait = hint.map_or(Duration::ZERO, |(wait, _)| wait);
+        let request_until = now + wait;
+        let hinted = match (hint, scope) {
+            (None, _) | (_, HintScope::Request) => Duration::ZERO,
+            (Some((_, true)), HintScope::Auto) if key.refusals <= 1 => Duration::ZERO,
+            _ => wait,
+        };
+        let streak = match penalty {
+            Penalty::Streak { each, most } if !stale => each.saturating_mul(key.refusals).min(most),
+            _ => Duration::ZERO,
+        };
+        let (park, why) = if streak > hinted {
+            (streak, Because::Streak)
+        } else {
+            (hinted, Because::Hint)
+        };
+        if park.is_zero() {
+            return Refused {
+                request_until,
+                parked: None,
+            };
+        }
+        let until = now + park.min(longest);
+        if why == Because::Streak {
+            key.last_penalty = Some(now);
+        }
+        let moved = key.park(bucket, until, why, now);
+        Refused {
+            request_until,
+            parked: moved.then_some((until, why)),
+        }
+    }
+
+    /// Parks a key until a moment that is known for another reason (a spent quota).
+    pub(crate) fn park(
+        &mut self,
+        id: KeyId,
+        bucket: Option<u32>,
+        wait: Duration,
+        now: Time,
+    ) -> Time {
+        let until = now + wait.min(self.longest_park);
+        self.keys[id.index()].park(bucket, until, Because::Hint, now);
+        until
+    }
+
+    /// The server refused the key itself in answer to a request that was sent at `sent`.
+    pub(crate) fn on_fault(
+        &mut self,
+        id: KeyId,
+        fault: Fault,
+        sent: Time,
+        now: Time,
+    ) -> Option<What> {
+        let key = &mut self.keys[id.index()];
+        if key.fingerprint == Fingerprint::ANONYMOUS {
+            // The credential is the application's own, and another one may come with each request.
+            return None;
+        }
+        match &mut key.faulty {
+            None => {
+                key.faulty = Some(Faulty {
+                    fault,
+                    since: now,
+                    retired: fault == Fault::Revoked,
+                    probe_at: now + SUSPICION,
+                    probes: 0,
+                });
+                Some(if fault == Fault::Revoked {
+                    What::Retired(fault)
+                } else {
+                    What::Suspected(fault)
+                })
+            }
+            Some(faulty) if !faulty.retired && sent > faulty.since => {
+                faulty.retired = true;
+                faulty.since = now;
+                faulty.fault = fault;
+                faulty.probe_at = faulty.probe_at.max(now + FIRST_PROBE);
+                Some(What::Retired(fault))
+            }
+            Some(_) => None,
+        }
+    }
+}
+
+impl Key {
+    fn new(fingerprint: Fingerprint) -> Self {
+        Self {
+            fingerprint,
+            in_flight: 0,
+            last_grant: 0,
+            parked_until: Time::START,
+            park_reason: Reason::Hint,
+            bucket_parks: Vec::new(),
+            refusals: 0,
+            last_penalty: None,
+            faulty: None,
+            removed: false,
+        }
+    }
+
+    /// Whether a request sent at `sent` knew nothing of the last penalty.
+    fn is_stale(&self, sent: Time) -> bool {
+        self.last_penalty.is_some_and(|penalty| sent <= penalty)
+    }
+
+    /// Parks the key or one of its buckets; never shortens. Whether anything moved.
+    fn park(&mut self, bucket: Option<u32>, until: Time, why: Because, now: Time) -> bool {
+        let Some(bucket) = bucket else {
+            let moved = until > self.parked_until;
+            if moved {
+                self.parked_until = until;
+                self.park_reason = if why == Because::Streak {
+                    Reason::Penalty
+                } else {
+                    Reason::Hint
+                };
+            }
+            return moved;
+        };
+        self.bucket_parks.retain(|&(_, until)| until > now);
+        match self
+            .bucket_parks
+            .iter_mut()
+            .find(|(parked, _)| *parked == bucket)
+        {
+            Some((_, old)) => {
+                let moved = until > *old;
+                *old = (*old).max(until);
+                moved
+            }
+            None => {
+                self.bucket_parks.push((bucket, until));
+                true
+            }
+        }
+    }
+}
+
+/// A suspected key rests this long before a second request decides (the prototype's half second):
+/// long enough for what was in flight with it to end.
+const SUSPICION: Duration = Duration::from_millis(500);
+/// A retired key is probed after this, then after twice that, …: a sole key must not be benched
+/// for an hour for a hiccup of the provider's.
+const FIRST_PROBE: Duration = Duration::from_secs(5);
+/// The longest pause between probes.
+const LAST_PROBE: Duration = Duration::from_secs(300);
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn at(seconds: f64) -> Time {
+        Time::from_secs_f64(seconds)
+    }
+
+    fn secs(seconds: u64) -> Duration {
+        Duration::from_secs(seconds)
+    }
+
+    fn fingerprints(count: u8) -> Vec<Fingerprint> {
+        (1..=count)
+            .map(|n| Fingerprint::from_hash([n; 6]))
+            .collect()
+    }
+
+    fn pool(count: u8, penalty: Penalty) -> KeyPool {
+        KeyPool::new(&fingerprints(count), penalty, HintScope::Auto, secs(86_400))
+    }
+
+    fn is_open(pool: &KeyPool, key: u32, now: f64) -> bool {
+        pool.gate(KeyId(key), 0, at(now)) == Gate::Open
+    }
+
+    #[test]
+    fn the_rakuten_penalty_is_three_seconds_for_each_refusal_in_a_row() {
+        let mut pool = pool(2, Penalty::streak());
+        let key = KeyId(0);
+        let refused = |pool: &mut KeyPool, sent: f64| {
+            pool.on_refused(key, None, None, at(sent), at(sent))
+                .parked
+                .map(|(until, _)| until)
+        };
+        assert_eq!(refused(&mut pool, 1.0), Some(at(4.0)));
+        assert!(is_open(&pool, 1, 1.0), "the other key is spared");
+        assert_eq!(refused(&mut pool, 5.0), Some(at(11.0)));
+        pool.on_served(key, at(12.0));
+        assert_eq!(
+            refused(&mut pool, 13.0),
+            Some(at(16.0)),
+            "one success zeroes the count"
+        );
+        for n in 0..30 {
+            refused(&mut pool, 100.0 * f64::from(n + 1));
+        }
+        assert_eq!(
+            refused(&mut pool, 9000.0),
+            Some(at(9060.0)),
+            "at most a minute"
+        );
+    }
+
+    #[test]
+    fn outcomes_from_before_a_penalty_change_nothing() {
+        let mut pool = pool(1, Penalty::streak());
+        let key = KeyId(0);
+        pool.on_refused(key, None, None, at(1.0), at(1.5));
+        pool.on_refused(key, None, None, at(1.1), at(1.6));
+        pool.on_served(key, at(1.2));
+        let next = pool.on_refused(key, None, None, at(5.0), at(5.0));
+        assert_eq!(
+            next.parked,
+            Some((at(11.0), Because::Streak)),
+            "the second in a row"
+        );
+    }
+
+    #[test]
+    fn a_hint_never_shortens_a_park() {
+        let mut pool = pool(1, Penalty::Hint);
+        let key = KeyId(0);
+        pool.on_refused(key, None, Some((secs(60), false)), at(1.0), at(1.0));
+        let second = pool.on_refused(key, None, Some((secs(2), false)), at(1.0), at(2.0));
+        assert_eq!(second.parked, None);
+        assert!(!is_open(&pool, 0, 60.9));
+        assert!(is_open(&pool, 0, 61.0));
+    }
+
+    #[test]
+    fn a_lone_second_stops_the_request_and_a_repeated_one_the_key() {
+        let mut pool = pool(1, Penalty::Hint);
+        let key = KeyId(0);
+        let first = pool.on_refused(key, None, Some((secs(1), true)), at(1.0), at(1.0));
+        assert_eq!(
+            first,
+            Refused {
+                request_until: at(2.0),
+                parked: None
+            }
+        );
+        assert!(is_open(&pool, 0, 1.0));
+        let second = pool.on_refused(key, None, Some((secs(1), true)), at(1.2), at(1.2));
+        assert_eq!(second.parked, Some((at(2.2), Because::Hint)));
+        pool.on_served(key, at(3.0));
+        let third = pool.on_refused(key, None, Some((secs(1), true)), at(4.0), at(4.0));
+        assert_eq!(third.parked, None, "between successes again");
+    }
+
+    #[test]
+    fn a_hint_of_years_parks_for_a_day_and_then_probes() {
+        let mut pool = pool(1, Penalty::Hint);
+        let refused = pool.on_refused(
+            KeyId(0),
+            None,
+            Some((Duration::MAX, false)),
+            at(1.0),
+            at(1.0),
+        );
+        assert_eq!(
+            refused.request_until,
+            Time::NEVER,
+            "the request keeps the server's word"
+        );
+        assert!(is_open(&pool, 0, 86_401.0));
+    }
+
+    #[test]
+    fn a_refusal_that_names_a_bucket_parks_that_bucket_only() {
+        let mut pool = pool(1, Penalty::Hint);
+        pool.on_refused(KeyId(0), Some(7), Some((secs(60), false)), at(1.0), at(1.0));
+        assert!(pool.gate(KeyId(0), 7, at(2.0)) != Gate::Open);
+        assert_eq!(pool.gate(KeyId(0), 0, at(2.0)), Gate::Open);
+    }
+
+    #[test]
+    fn a_key_is_retired_by_a_second_independent_refusal_and_then_probed() {
+        let mut pool = pool(2, Penalty::Hint);
+        let key = KeyId(0);
+        let fault = Fault::Unauthorized;
+        assert_eq!(
+            pool.on_fault(key, fault, at(1.0), at(1.1)),
+            Some(What::Suspected(fault))
+        );
+        assert_eq!(
+            pool.on_fault(key, fault, at(1.05), at(1.2)),
+            None,
+            "sent before the first"
+        );
+        assert_eq!(
+            pool.on_fault(key, fault, at(2.0), at(2.1)),
+            Some(What::Retired(fault))
+        );
+        assert!(!is_open(&pool, 0, 7.0));
+        assert!(is_open(&pool, 0, 7.1));
+        pool.on_granted(key, at(7.1));
+        assert!(!is_open(&pool, 0, 12.0), "one probe at a time");
+        assert_eq!(
+            pool.on_served(key, at(1.5)),
+            None,
+            "a late success revives nothing"
+        );
+        assert_eq!(pool.on_served(key, at(7.1)), Some(What::Restored));
+        assert!(is_open(&pool, 0, 7.2));
+    }
+
+    #[test]
+    fn the_application_s_own_credential_is_never_retired() {
+        let mut pool = KeyPool::new(
+            &[Fingerprint::ANONYMOUS],
+            Penalty::Hint,
+            HintScope::Auto,
+            secs(1),
+        );
+        for n in 0..5 {
+            assert_eq!(
+                pool.on_fault(KeyId(0), Fault::Unauthorized, at(f64::from(n)), at(9.0)),
+                None
+            );
+        }
+        assert!(is_open(&pool, 0, 9.0));
+    }
+
+    #[test]
+    fn the_same_key_twice_is_one_and_those_that_stay_keep_their_state() {
+        let mut twice = fingerprints(2);
+        twice.push(twice[0]);
+        let mut pool = KeyPool::new(&twice, Penalty::streak(), HintScope::Auto, secs(86_400));
+        assert_eq!(pool.len(), 2);
+        pool.on_refused(KeyId(0), None, None, at(1.0), at(1.0));
+        let mut next = fingerprints(3);
+        next.remove(1);
+        pool.set(&next);
+        assert_eq!(pool.ids().collect::<Vec<_>>(), [KeyId(0), KeyId(2)]);
+        assert!(!is_open(&pool, 0, 2.0));
+        assert_eq!(pool.find(fingerprints(2)[1]), None);
+    }
+
+    #[test]
+    fn all_keys_faulty_is_known_at_once() {
+        let mut pool = pool(2, Penalty::Hint);
+        for key in [KeyId(0), KeyId(1)] {
+            assert_eq!(pool.all_faulty(at(3.0)), None);
+            pool.on_fault(key, Fault::Revoked, at(1.0), at(1.0));
+            pool.on_granted(key, at(2.0));
+        }
+        assert_eq!(pool.all_faulty(at(3.0)), Some(Fault::Revoked));
+        assert_eq!(pool.all_faulty(at(8.0)), None, "a probe is due");
+    }
+}
