@@ -327,10 +327,6 @@ pub struct Grant {
 
 /// How an attempt ended.
 #[derive(Clone, Debug, PartialEq)]
-#[expect(
-    clippy::large_enum_variant,
-    reason = "it is read where it was made, and never stored"
-)]
 #[non_exhaustive]
 #[expect(
     clippy::large_enum_variant,

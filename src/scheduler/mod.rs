@@ -8,8 +8,10 @@
 
 pub mod ceiling;
 pub mod events;
+mod grants;
 pub mod keys;
 mod names;
+mod outcomes;
 mod queue;
 pub mod retry;
 pub mod time;
@@ -17,22 +19,19 @@ pub mod time;
 use std::collections::VecDeque;
 use std::time::Duration;
 
+use rand::SeedableRng;
 use rand::rngs::SmallRng;
-use rand::{RngExt, SeedableRng};
 use slab::Slab;
 
 use crate::config::{Settings, SettingsError};
-use crate::feedback::{Class, Feedback};
 
 use ceiling::Ceilings;
-use events::{
-    Ask, Change, Cost, Fingerprint, Gate, GaveUp, Grant, KeyId, Name, Outcome, Reason, Refusal,
-    Ticket, Verdict, What,
-};
+use events::{Ask, Change, Cost, Fingerprint, Grant, KeyId, Name, Reason, Refusal, Ticket, What};
+use grants::Attempt;
 use keys::KeyPool;
 use names::Names;
-use queue::{Entry, LaneId, Newcomer, Place, SlotQueue};
-use retry::{Budget, Judgement, Tried};
+use queue::{LaneId, Newcomer, Place, SlotQueue};
+use retry::Budget;
 pub use time::Time;
 
 /// Decides when each request is sent, and on which key.
@@ -75,18 +74,6 @@ struct Overload {
 /// The usual response time of successes.
 #[derive(Debug, Default)]
 struct Usual(Option<f64>);
-
-/// An attempt that was granted.
-#[derive(Debug)]
-struct Attempt {
-    key: KeyId,
-    cost: Cost,
-    granted: Time,
-    /// When it was first polled: from then on the server may have counted it.
-    started: Option<Time>,
-    /// Its answer is there, and its slot is held for the body.
-    answered: bool,
-}
 
 impl Scheduler {
     /// A scheduler for these keys; without any it has one anonymous key. `seed` decides the jitter.
@@ -306,78 +293,6 @@ impl Scheduler {
         self.changes.pop_front()
     }
 
-    /// A granted attempt is polled for the first time: from now on the server may count it.
-    pub fn start(&mut self, ticket: Ticket, now: Time) {
-        let Some(index) = self.attempt_of(ticket) else {
-            return;
-        };
-        let attempt = &mut self.attempts[index];
-        if attempt.started.is_none() {
-            attempt.started = Some(now);
-            self.key_ceilings[attempt.key.index()].on_started(&attempt.cost, now);
-            self.provider_ceilings.on_started(&attempt.cost, now);
-            // A ceiling's window has begun: whoever waits for it learns its end.
-            self.version += 1;
-        }
-    }
-
-    /// Something was sent on the key of this attempt that passed no gate, such as a redirect hop:
-    /// it is charged to the ceilings, and the next grants wait for it.
-    pub fn charge(&mut self, ticket: Ticket, now: Time) {
-        let Some(index) = self.attempt_of(ticket) else {
-            return;
-        };
-        let key = self.attempts[index].key;
-        self.key_ceilings[key.index()].charge(&Cost::ONE, now);
-        self.provider_ceilings.charge(&Cost::ONE, now);
-    }
-
-    /// An attempt has ended: learns from it, frees its slot, and says what to do.
-    pub fn complete(&mut self, ticket: Ticket, outcome: &Outcome, now: Time) -> Verdict {
-        let verdict = self.complete_held(ticket, outcome, now);
-        if matches!(verdict, Verdict::Return { .. }) {
-            self.release(ticket);
-        }
-        verdict
-    }
-
-    /// The same for an attempt whose body is the work: where the verdict is to return, the slot
-    /// stays taken until [`Scheduler::release`].
-    pub fn complete_held(&mut self, ticket: Ticket, outcome: &Outcome, now: Time) -> Verdict {
-        let Some(index) = self
-            .attempt_of(ticket)
-            .filter(|&i| !self.attempts[i].answered)
-        else {
-            return Verdict::Return {
-                retry_at: None,
-                why: None,
-            };
-        };
-        if *outcome == Outcome::NotSent {
-            self.refund(index);
-        } else {
-            self.start(ticket, now);
-        }
-        let learned = self.learn(index, ticket, outcome, now);
-        let verdict = self.verdict(index, ticket, outcome, learned, now);
-        match verdict {
-            Verdict::Return { .. } => self.attempts[index].answered = true,
-            Verdict::Again { not_before } => {
-                self.end_attempt(index);
-                self.queue.put_back(ticket, not_before, now);
-            }
-        }
-        verdict
-    }
-
-    /// Ends a ticket whose attempt was answered: its slot is free.
-    pub fn release(&mut self, ticket: Ticket) {
-        if let Some(index) = self.attempt_of(ticket) {
-            self.end_attempt(index);
-            self.queue.remove(ticket);
-        }
-    }
-
     /// The owner of a ticket is gone, wherever it was: waiting, granted or in flight. What never
     /// started is given back in full; what started has spent its quota. Twice is no error.
     pub fn cancel(&mut self, ticket: Ticket) {
@@ -440,276 +355,6 @@ impl Scheduler {
         }
     }
 
-    /// The keys that a lane may use.
-    fn keys_of(&self, lane: LaneId) -> impl Iterator<Item = KeyId> + '_ {
-        self.keys
-            .ids()
-            .filter(move |&key| lane.pin.is_none_or(|pin| pin == key))
-    }
-
-    /// The moment before which parked keys surely keep a lane shut, and why.
-    fn known_wait(&self, lane: LaneId, now: Time) -> Option<(Time, Reason)> {
-        let mut first: Option<(Time, Reason)> = None;
-        for key in self.keys_of(lane) {
-            match self.keys.gate(key, lane.bucket, now) {
-                Gate::Open => return None,
-                Gate::Shut { until, reason } => {
-                    if first.is_none_or(|(best, _)| until < best) {
-                        first = Some((until, reason));
-                    }
-                }
-            }
-        }
-        first
-    }
-
-    /// The key that can serve a waiting ticket now, or when and why not.
-    fn choose_key(&self, ticket: Ticket, now: Time) -> Result<KeyId, (Time, Reason)> {
-        let entry = self.queue.entry(ticket).expect("a head is alive");
-        let lane = self.queue.lane_at(entry.lane).id;
-        let mut best: Option<(u64, KeyId)> = None;
-        let mut soonest = (Time::NEVER, Reason::Fault);
-        let provider = self.provider_gate(entry, now);
-        if let Gate::Shut { until, reason } = provider {
-            return Err((until, reason));
-        }
-        for key in self.keys_of(lane) {
-            match self.key_gate(key, entry, now) {
-                Gate::Open => {
-                    let last = self.keys.key(key).last_grant;
-                    if best.is_none_or(|(other, _)| last < other) {
-                        best = Some((last, key));
-                    }
-                }
-                Gate::Shut { until, reason } => {
-                    if until < soonest.0 || (until == soonest.0 && reason != Reason::Fault) {
-                        soonest = (until, reason);
-                    }
-                }
-            }
-        }
-        best.map(|(_, key)| key).ok_or(soonest)
-    }
-
-    fn provider_gate(&self, entry: &Entry, now: Time) -> Gate {
-        Gate::at(self.overload.until, Reason::Hint, now)
-            .and(self.provider_ceilings.gate(&entry.cost, now))
-    }
-
-    /// The gates of one key, in order. The ceiling comes last: nothing that learns stands behind
-    /// it.
-    fn key_gate(&self, key: KeyId, entry: &Entry, now: Time) -> Gate {
-        let barred = match entry.barred {
-            Some((barred, until)) if barred == key => Gate::at(until, Reason::Hint, now),
-            _ => Gate::Open,
-        };
-        barred
-            .and(self.keys.gate(key, entry.bucket, now))
-            .and(self.key_ceilings[key.index()].gate(&entry.cost, now))
-    }
-
-    fn grant(&mut self, ticket: Ticket, key: KeyId, now: Time) -> Grant {
-        let entry = self.queue.entry(ticket).expect("it was just chosen");
-        let cost = entry.cost;
-        let attempt =
-            1 + u32::from(entry.refusals) + u32::from(entry.errors) + u32::from(entry.key_faults);
-        self.keys.on_granted(key, now);
-        self.key_ceilings[key.index()].on_granted(&cost);
-        self.provider_ceilings.on_granted(&cost);
-        let index = self.attempts.insert(Attempt {
-            key,
-            cost,
-            granted: now,
-            started: None,
-            answered: false,
-        });
-        self.queue.take(ticket, index as u32);
-        Grant {
-            ticket,
-            key,
-            attempt,
-        }
-    }
-
-    fn attempt_of(&self, ticket: Ticket) -> Option<usize> {
-        match self.queue.entry(ticket)?.place {
-            Place::Attempt(index) => Some(index as usize),
-            _ => None,
-        }
-    }
-
-    /// Gives back what an attempt had charged: it never left.
-    fn refund(&mut self, index: usize) {
-        let attempt = &mut self.attempts[index];
-        if attempt.started.is_none() {
-            self.key_ceilings[attempt.key.index()].on_refunded(&attempt.cost);
-            self.provider_ceilings.on_refunded(&attempt.cost);
-        }
-    }
-
-    fn end_attempt(&mut self, index: usize) {
-        let attempt = self.attempts.remove(index);
-        self.keys.on_ended(attempt.key);
-        if attempt.started.is_some() {
-            self.key_ceilings[attempt.key.index()].on_ended();
-            self.provider_ceilings.on_ended();
-        }
-        self.version += 1;
-    }
-
-    /// Tells every part what an outcome says. Answers until when the request must stay away from
-    /// the key that refused it, and from every key.
-    fn learn(&mut self, index: usize, ticket: Ticket, outcome: &Outcome, now: Time) -> Learned {
-        let attempt = &self.attempts[index];
-        let (key, sent) = (attempt.key, attempt.started.unwrap_or(attempt.granted));
-        let Outcome::Answered(feedback) = outcome else {
-            return Learned::default();
-        };
-        let bucket = self.queue.entry(ticket).map(|entry| entry.bucket);
-        let bucket = bucket.filter(|&b| b != Names::DEFAULT && feedback.bucket.is_some());
-        let mut learned = Learned::default();
-        match feedback.class {
-            Class::Ok => {
-                self.usual.on_success(now.since(sent));
-                self.budget.on_success(now);
-                self.overload.in_row = 0;
-                let what = self.keys.on_served(key, sent);
-                self.note(now, Some(key), what);
-            }
-            Class::RateLimited => {
-                let hint = self.hint(feedback);
-                let refused = self.keys.on_refused(key, bucket, hint, sent, now);
-                learned.key_until = refused.request_until;
-                let what = refused
-                    .parked
-                    .map(|(until, why)| What::Parked { until, why });
-                self.note(now, Some(key), what);
-            }
-            Class::QuotaExhausted => {
-                let wait = exhausted_for(feedback);
-                let until = self.keys.park(key, bucket, wait, now);
-                learned.key_until = now + wait;
-                let why = events::Because::Hint;
-                self.note(now, Some(key), Some(What::Parked { until, why }));
-            }
-            Class::Overloaded => {
-                self.overload.in_row += 1;
-                if let Some((wait, lone)) = self.hint(feedback) {
-                    learned.provider_until = now + wait;
-                    if !lone || self.overload.in_row > 1 {
-                        let until = now + wait.min(self.settings.longest_park);
-                        self.overload.until = self.overload.until.max(until);
-                    }
-                }
-            }
-            Class::Transient | Class::Fatal => {}
-        }
-        if let Some(fault) = feedback.fault {
-            let what = self.keys.on_fault(key, fault, sent, now);
-            let retired = matches!(what, Some(What::Retired(_)));
-            self.note(now, Some(key), what);
-            if let Some(fault) = self.keys.all_faulty(now).filter(|_| retired) {
-                let waiting: Vec<_> = self.queue.waiting().collect();
-                for other in waiting {
-                    self.refuse(other, Refusal::AllKeysFaulty { fault });
-                }
-            }
-        }
-        learned
-    }
-
-    /// The server's hint, spread, and whether it is a fraction of a second rounded up to one.
-    fn hint(&mut self, feedback: &Feedback) -> Option<(Duration, bool)> {
-        let wait = feedback.wait?;
-        let lone = wait.grain >= SECOND && wait.delay <= SECOND;
-        let random = self.rng.random::<f64>();
-        Some((
-            retry::spread(&self.settings.retry, wait.delay, random),
-            lone,
-        ))
-    }
-
-    fn verdict(
-        &mut self,
-        index: usize,
-        ticket: Ticket,
-        outcome: &Outcome,
-        learned: Learned,
-        now: Time,
-    ) -> Verdict {
-        let key = self.attempts[index].key;
-        let random = self.rng.random::<f64>();
-        let (settings, usual) = (&self.settings.retry, self.usual.time());
-        let entry = self.queue.entry_mut(ticket).expect("its attempt is alive");
-        let tried = Tried {
-            replay: entry.replay,
-            refusals: entry.refusals,
-            errors: entry.errors,
-            key_faults: entry.key_faults,
-        };
-        let judgement = retry::judge(settings, tried, outcome);
-        let refused_until = learned.key_until.max(learned.provider_until);
-        let retry_at = (refused_until > now).then_some(refused_until);
-        let give_up = |why| Verdict::Return { retry_at, why };
-        if self.closed && !matches!(judgement, Judgement::Return(_)) {
-            return give_up(Some(GaveUp::Closed));
-        }
-        let not_before = match judgement {
-            Judgement::Return(why) => return give_up(why),
-            Judgement::OtherKey => {
-                entry.key_faults += 1;
-                entry.barred = Some((key, Time::NEVER));
-                let lane = self
-                    .queue
-                    .lane_at(self.queue.entry(ticket).expect("alive").lane)
-                    .id;
-                if lane.pin.is_some() || !self.keys.has_other(key) {
-                    return give_up(Some(GaveUp::Final));
-                }
-                now
-            }
-            Judgement::Failed => {
-                if !self.budget.take(settings, now) {
-                    return give_up(Some(GaveUp::Budget));
-                }
-                entry.errors += 1;
-                now + retry::backoff(settings, entry.errors, usual, random)
-            }
-            Judgement::Refused => {
-                entry.refusals += 1;
-                let ladder = now + retry::backoff(settings, entry.refusals, usual, random);
-                entry.barred = Some((key, learned.key_until.max(ladder)));
-                let floor = learned.provider_until.max(now);
-                self.refused_until(ticket, floor)
-            }
-        };
-        let deadline = self.queue.entry(ticket).expect("alive").deadline;
-        if not_before >= deadline {
-            return Verdict::Return {
-                retry_at: Some(not_before),
-                why: Some(GaveUp::Deadline),
-            };
-        }
-        Verdict::Again { not_before }
-    }
-
-    /// When the first of its keys would take a refused ask again, not before `floor`.
-    fn refused_until(&self, ticket: Ticket, floor: Time) -> Time {
-        let entry = self.queue.entry(ticket).expect("its attempt is alive");
-        let lane = self.queue.lane_at(entry.lane).id;
-        let first = self.keys_of(lane).map(|key| {
-            let parked = match self.keys.gate(key, lane.bucket, floor) {
-                Gate::Open => floor,
-                Gate::Shut { until, .. } => until,
-            };
-            match entry.barred {
-                Some((barred, until)) if barred == key => parked.max(until),
-                _ => parked,
-            }
-        });
-        first.min().unwrap_or(floor)
-    }
-
     fn note(&mut self, at: Time, key: Option<KeyId>, what: Option<What>) {
         let Some(what) = what else { return };
         if self.changes.len() >= CHANGES {
@@ -718,15 +363,6 @@ impl Scheduler {
         let key = key.map(|key| self.keys.key(key).fingerprint);
         self.changes.push_back(Change { at, key, what });
     }
-}
-
-/// What an outcome said about when.
-#[derive(Clone, Copy, Debug, Default)]
-struct Learned {
-    /// Until when the request stays away from the key that refused it.
-    key_until: Time,
-    /// Until when it stays away from every key.
-    provider_until: Time,
 }
 
 impl Usual {
@@ -751,24 +387,6 @@ fn is_certain(reason: Reason) -> bool {
     )
 }
 
-/// How long a spent quota is surely spent: the hint, or the end of a window that is used up.
-fn exhausted_for(feedback: &Feedback) -> Duration {
-    let reset = feedback
-        .readings
-        .iter()
-        .filter(|reading| reading.remaining.is_some_and(|left| left < 1.0))
-        .filter_map(|reading| reading.reset)
-        .map(|reset| reset.after)
-        .max();
-    let hint = feedback.wait.map(|wait| wait.delay);
-    hint.max(reset).unwrap_or(UNKNOWN_EXHAUSTION)
-}
-
-/// A whole-second hint may be any fraction of this, rounded up.
-const SECOND: Duration = Duration::from_secs(1);
-/// A spent quota whose end nobody knows is probed this often: rarely for a minute's limit, and
-/// often enough not to sleep through midnight by much.
-const UNKNOWN_EXHAUSTION: Duration = Duration::from_secs(300);
 /// Weight of the newest response time in the usual one (as TCP's smoothed round trip, about).
 const SMOOTHING: f64 = 0.1;
 /// Changes kept for a reader that does not read.

@@ -1,0 +1,238 @@
+//! What an attempt's end teaches, and what becomes of its ask.
+//!
+//! The order matters: first every part learns, then the slot is freed, then the caller polls for
+//! grants. In any other order a waiter runs into what the outcome has just announced.
+
+use std::time::Duration;
+
+use rand::RngExt;
+
+use crate::feedback::{Class, Feedback};
+
+use super::Scheduler;
+use super::events::{Because, Gate, GaveUp, Outcome, Refusal, Ticket, Verdict, What};
+use super::names::Names;
+use super::retry::{self, Judgement, Tried};
+use super::time::Time;
+
+impl Scheduler {
+    /// An attempt has ended: learns from it, frees its slot, and says what to do.
+    pub fn complete(&mut self, ticket: Ticket, outcome: &Outcome, now: Time) -> Verdict {
+        let verdict = self.complete_held(ticket, outcome, now);
+        if matches!(verdict, Verdict::Return { .. }) {
+            self.release(ticket);
+        }
+        verdict
+    }
+
+    /// The same for an attempt whose body is the work: where the verdict is to return, the slot
+    /// stays taken until [`Scheduler::release`].
+    pub fn complete_held(&mut self, ticket: Ticket, outcome: &Outcome, now: Time) -> Verdict {
+        let Some(index) = self
+            .attempt_of(ticket)
+            .filter(|&i| !self.attempts[i].answered)
+        else {
+            return Verdict::Return {
+                retry_at: None,
+                why: None,
+            };
+        };
+        if *outcome == Outcome::NotSent {
+            self.refund(index);
+        } else {
+            self.start(ticket, now);
+        }
+        let learned = self.learn(index, ticket, outcome, now);
+        let verdict = self.verdict(index, ticket, outcome, learned, now);
+        match verdict {
+            Verdict::Return { .. } => self.attempts[index].answered = true,
+            Verdict::Again { not_before } => {
+                self.end_attempt(index);
+                self.queue.put_back(ticket, not_before, now);
+            }
+        }
+        verdict
+    }
+
+    /// Tells every part what an outcome says. Answers until when the request must stay away from
+    /// the key that refused it, and from every key.
+    fn learn(&mut self, index: usize, ticket: Ticket, outcome: &Outcome, now: Time) -> Learned {
+        let attempt = &self.attempts[index];
+        let (key, sent) = (attempt.key, attempt.started.unwrap_or(attempt.granted));
+        let Outcome::Answered(feedback) = outcome else {
+            return Learned::default();
+        };
+        let bucket = self.queue.entry(ticket).map(|entry| entry.bucket);
+        let bucket = bucket.filter(|&b| b != Names::DEFAULT && feedback.bucket.is_some());
+        let mut learned = Learned::default();
+        match feedback.class {
+            Class::Ok => {
+                self.usual.on_success(now.since(sent));
+                self.budget.on_success(now);
+                self.overload.in_row = 0;
+                let what = self.keys.on_served(key, sent);
+                self.note(now, Some(key), what);
+            }
+            Class::RateLimited => {
+                let hint = self.hint(feedback);
+                let refused = self.keys.on_refused(key, bucket, hint, sent, now);
+                learned.key_until = refused.request_until;
+                let what = refused
+                    .parked
+                    .map(|(until, why)| What::Parked { until, why });
+                self.note(now, Some(key), what);
+            }
+            Class::QuotaExhausted => {
+                let wait = exhausted_for(feedback);
+                let until = self.keys.park(key, bucket, wait, now);
+                learned.key_until = now + wait;
+                let why = Because::Hint;
+                self.note(now, Some(key), Some(What::Parked { until, why }));
+            }
+            Class::Overloaded => {
+                self.overload.in_row += 1;
+                if let Some((wait, lone)) = self.hint(feedback) {
+                    learned.provider_until = now + wait;
+                    if !lone || self.overload.in_row > 1 {
+                        let until = now + wait.min(self.settings.longest_park);
+                        self.overload.until = self.overload.until.max(until);
+                    }
+                }
+            }
+            Class::Transient | Class::Fatal => {}
+        }
+        if let Some(fault) = feedback.fault {
+            let what = self.keys.on_fault(key, fault, sent, now);
+            let retired = matches!(what, Some(What::Retired(_)));
+            self.note(now, Some(key), what);
+            if let Some(fault) = self.keys.all_faulty(now).filter(|_| retired) {
+                let waiting: Vec<_> = self.queue.waiting().collect();
+                for other in waiting {
+                    self.refuse(other, Refusal::AllKeysFaulty { fault });
+                }
+            }
+        }
+        learned
+    }
+
+    /// The server's hint, spread, and whether it is a fraction of a second rounded up to one.
+    fn hint(&mut self, feedback: &Feedback) -> Option<(Duration, bool)> {
+        let wait = feedback.wait?;
+        let lone = wait.grain >= SECOND && wait.delay <= SECOND;
+        let random = self.rng.random::<f64>();
+        Some((
+            retry::spread(&self.settings.retry, wait.delay, random),
+            lone,
+        ))
+    }
+
+    fn verdict(
+        &mut self,
+        index: usize,
+        ticket: Ticket,
+        outcome: &Outcome,
+        learned: Learned,
+        now: Time,
+    ) -> Verdict {
+        let key = self.attempts[index].key;
+        let random = self.rng.random::<f64>();
+        let (settings, usual) = (&self.settings.retry, self.usual.time());
+        let entry = self.queue.entry_mut(ticket).expect("its attempt is alive");
+        let tried = Tried {
+            replay: entry.replay,
+            refusals: entry.refusals,
+            errors: entry.errors,
+            key_faults: entry.key_faults,
+        };
+        let judgement = retry::judge(settings, tried, outcome);
+        let refused_until = learned.key_until.max(learned.provider_until);
+        let retry_at = (refused_until > now).then_some(refused_until);
+        let give_up = |why| Verdict::Return { retry_at, why };
+        if self.closed && !matches!(judgement, Judgement::Return(_)) {
+            return give_up(Some(GaveUp::Closed));
+        }
+        let not_before = match judgement {
+            Judgement::Return(why) => return give_up(why),
+            Judgement::OtherKey => {
+                entry.key_faults += 1;
+                entry.barred = Some((key, Time::NEVER));
+                let lane = self
+                    .queue
+                    .lane_at(self.queue.entry(ticket).expect("alive").lane)
+                    .id;
+                if lane.pin.is_some() || !self.keys.has_other(key) {
+                    return give_up(Some(GaveUp::Final));
+                }
+                now
+            }
+            Judgement::Failed => {
+                if !self.budget.take(settings, now) {
+                    return give_up(Some(GaveUp::Budget));
+                }
+                entry.errors += 1;
+                now + retry::backoff(settings, entry.errors, usual, random)
+            }
+            Judgement::Refused => {
+                entry.refusals += 1;
+                let ladder = now + retry::backoff(settings, entry.refusals, usual, random);
+                entry.barred = Some((key, learned.key_until.max(ladder)));
+                let floor = learned.provider_until.max(now);
+                self.refused_until(ticket, floor)
+            }
+        };
+        let deadline = self.queue.entry(ticket).expect("alive").deadline;
+        if not_before >= deadline {
+            return Verdict::Return {
+                retry_at: Some(not_before),
+                why: Some(GaveUp::Deadline),
+            };
+        }
+        Verdict::Again { not_before }
+    }
+
+    /// When the first of its keys would take a refused ask again, not before `floor`.
+    fn refused_until(&self, ticket: Ticket, floor: Time) -> Time {
+        let entry = self.queue.entry(ticket).expect("its attempt is alive");
+        let lane = self.queue.lane_at(entry.lane).id;
+        let first = self.keys_of(lane).map(|key| {
+            let parked = match self.keys.gate(key, lane.bucket, floor) {
+                Gate::Open => floor,
+                Gate::Shut { until, .. } => until,
+            };
+            match entry.barred {
+                Some((barred, until)) if barred == key => parked.max(until),
+                _ => parked,
+            }
+        });
+        first.min().unwrap_or(floor)
+    }
+}
+
+/// What an outcome said about when.
+#[derive(Clone, Copy, Debug, Default)]
+struct Learned {
+    /// Until when the request stays away from the key that refused it.
+    key_until: Time,
+    /// Until when it stays away from every key.
+    provider_until: Time,
+}
+
+/// How long a spent quota is surely spent: the hint, or the end of a window that is used up.
+fn exhausted_for(feedback: &Feedback) -> Duration {
+    let reset = feedback
+        .readings
+        .iter()
+        .filter(|reading| reading.remaining.is_some_and(|left| left < 1.0))
+        .filter_map(|reading| reading.reset)
+        .map(|reset| reset.after)
+        .max();
+    let hint = feedback.wait.map(|wait| wait.delay);
+    hint.max(reset).unwrap_or(UNKNOWN_EXHAUSTION)
+}
+
+/// A whole-second hint may be any fraction of this, rounded up.
+const SECOND: Duration = Duration::from_secs(1);
+
+/// A spent quota whose end nobody knows is probed this often: rarely for a minute's limit, and
+/// often enough not to sleep through midnight by much.
+const UNKNOWN_EXHAUSTION: Duration = Duration::from_secs(300);
