@@ -1,6 +1,7 @@
 //! The subcommands of `paceline`: one file each, with its arguments and what it prints.
 
 mod inspect;
+mod mock;
 
 use std::process::ExitCode;
 
@@ -13,6 +14,8 @@ use std::process::ExitCode;
 pub(crate) enum Command {
     /// Show what paceline reads in a response.
     Inspect(inspect::Args),
+    /// Serve a virtual provider over HTTP, for practice and tests.
+    Mock(mock::Args),
 }
 
 impl Command {
@@ -20,6 +23,7 @@ impl Command {
     pub(crate) fn run(self) -> ExitCode {
         match self {
             Self::Inspect(args) => inspect::run(args),
+            Self::Mock(args) => mock::run(args),
         }
     }
 }
