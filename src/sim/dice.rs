@@ -15,6 +15,10 @@ pub(crate) struct Dice(Xoshiro256PlusPlus);
 pub(crate) enum Stream {
     /// The provider: latencies, errors, where its windows stand.
     Provider = 1,
+    /// The way of requests and answers.
+    Network = 2,
+    /// What the requests cost and when they come.
+    Load = 3,
     /// How a scenario is varied.
     Variation = 4,
 }
@@ -55,8 +59,8 @@ mod tests {
             let mut dice = Dice::new(7, stream);
             [dice.unit(), dice.unit(), dice.normal()]
         };
-        assert_eq!(draw(Stream::Variation), draw(Stream::Variation));
-        assert_ne!(draw(Stream::Variation), draw(Stream::Provider));
+        assert_eq!(draw(Stream::Network), draw(Stream::Network));
+        assert_ne!(draw(Stream::Network), draw(Stream::Provider));
     }
 
     #[test]

@@ -5,10 +5,21 @@
 //! seconds, and behind real HTTP in `paceline mock`. Nothing here reads a clock, sleeps, locks or
 //! draws from ambient randomness: the same seed gives the same run.
 
+mod client;
 mod dice;
+mod load;
+mod oracle;
 pub mod provider;
+mod report;
+mod run;
 mod scenario;
 mod span;
+mod trace;
 
+pub use client::{Attempt, Client, End, Next, Paceline};
+pub use load::Job;
 pub use provider::{Provider, Reply, Request};
+pub use report::{Miss, Run, Summary};
+pub use run::run;
 pub use scenario::{Arrival, Expect, Load, Network, Scenario, ScenarioError};
+pub use trace::{Slice, Trace};

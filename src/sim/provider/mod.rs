@@ -163,12 +163,24 @@ impl Provider {
         if self.keys.get(key).is_none_or(|key| key.is_out_of_use(time)) {
             return Some(Duration::MAX);
         }
+        if let Some(outage) = self.outage(time) {
+            return Some(outage.until.saturating_sub(now.since(Time::START)));
+        }
         let shut = self.shut(key, tokens, time)?;
         Some(Duration::from_secs_f64(if shut.until_an_end {
             0.0
         } else {
             shut.wait
         }))
+    }
+
+    /// The moment of the next change of the limits, if one is to come.
+    #[must_use]
+    pub fn next_change(&self) -> Option<Time> {
+        self.law
+            .changes
+            .get(self.changed)
+            .map(|change| Time::START + change.at)
     }
 
     /// What it has served and refused so far.
@@ -220,9 +232,15 @@ impl Provider {
         ))
     }
 
+    fn outage(&self, now: f64) -> Option<Outage> {
+        let within =
+            |outage: &&Outage| outage.from.as_secs_f64() <= now && now < outage.until.as_secs_f64();
+        self.law.outages.iter().find(within).copied()
+    }
+
     /// The limit that holds a request back for longest, if one does.
     fn shut(&mut self, key: usize, tokens: f64, now: f64) -> Option<Shut> {
-        self.roll(now);
+        self.roll(key, now);
         let all_in_flight = self.in_flight;
         let key = &self.keys[key];
         let held = key.held_until - now;
@@ -334,8 +352,8 @@ impl Provider {
         seconds.max(0.0)
     }
 
-    /// Brings every counter to `now`, in the order in which things happened.
-    fn roll(&mut self, now: f64) {
+    /// Brings the counters that bind a key to `now`, in the order in which things happened.
+    fn roll(&mut self, key: usize, now: f64) {
         while let Some(change) = self.law.changes.get(self.changed) {
             let at = change.at.as_secs_f64();
             if at > now {
@@ -350,10 +368,8 @@ impl Provider {
         if let Some(others) = self.law.others {
             self.let_others_in(others, now);
         }
-        let meters = self.keys.iter_mut().flat_map(|key| &mut key.meters);
-        meters
-            .chain(&mut self.account)
-            .for_each(|meter| meter.roll(now));
+        let meters = self.keys[key].meters.iter_mut().chain(&mut self.account);
+        meters.for_each(|meter| meter.roll(now));
     }
 
     fn let_others_in(&mut self, others: Others, now: f64) {

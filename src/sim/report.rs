@@ -1,0 +1,274 @@
+//! What came out of runs, and whether it is what was expected.
+
+use super::load::Jobs;
+use super::oracle::Ideal;
+use super::provider::Counted;
+use super::scenario::Expect;
+
+/// What came out of one run.
+#[derive(Clone, Debug, PartialEq, serde::Serialize)]
+#[non_exhaustive]
+pub struct Run {
+    /// Requests in all.
+    pub requests: u64,
+    /// Seconds that the ideal client takes.
+    pub ideal: f64,
+    /// Seconds from the first request to the last success, as the provider saw them.
+    pub took: f64,
+    /// `ideal / took`; 0 if something was lost.
+    pub efficiency: f64,
+    /// The same of the first hundred successes.
+    pub efficiency_first: f64,
+    /// Successes.
+    pub served: u64,
+    /// Answers with 429.
+    pub refused: u64,
+    /// Answers with an error of the provider's own.
+    pub errors: u64,
+    /// Answers with 401.
+    pub unauthorized: u64,
+    /// Answers during a ban.
+    pub banned: u64,
+    /// Requests without a success.
+    pub lost: u64,
+    /// Successes of requests that had one.
+    pub twice: u64,
+    /// The most in flight at the provider.
+    pub max_in_flight: u32,
+    /// Seconds that half of the requests waited at most for their first sending.
+    pub wait_p50: f32,
+    /// Seconds that 99 of 100 waited at most.
+    pub wait_p99: f32,
+}
+
+/// What came out of all runs of a scenario.
+#[derive(Clone, Debug, Default, PartialEq, serde::Serialize)]
+#[non_exhaustive]
+pub struct Summary {
+    /// How many runs.
+    pub runs: usize,
+    /// The median and the lowest.
+    pub efficiency: (f64, f64),
+    /// The median.
+    pub efficiency_first: f64,
+    /// Refusals ÷ successes: the median and the highest.
+    pub refusals: (f64, f64),
+    /// The median and the highest.
+    pub max_in_flight: (f64, f64),
+    /// The highest.
+    pub banned: u64,
+    /// The highest.
+    pub lost: u64,
+    /// The highest.
+    pub twice: u64,
+    /// The median of the medians, in seconds.
+    pub wait_p50: f64,
+    /// The median, in seconds.
+    pub wait_p99: f64,
+    /// The median, in seconds.
+    pub took: f64,
+}
+
+/// Something that was expected and is not so.
+#[derive(Clone, Debug, PartialEq, serde::Serialize)]
+#[non_exhaustive]
+pub struct Miss {
+    /// Which field of [`Expect`].
+    pub field: &'static str,
+    /// What was expected.
+    pub expected: f64,
+    /// What came out.
+    pub found: f64,
+}
+
+impl Run {
+    pub(super) fn new(
+        counts: &Counted,
+        jobs: &Jobs,
+        ideal: &Ideal,
+        took: Option<f64>,
+        took_first: Option<f64>,
+        mut waits: Vec<f32>,
+    ) -> Self {
+        waits.sort_unstable_by(f32::total_cmp);
+        let total = counts.total();
+        let requests = jobs.as_slice().len() as u64;
+        let lost = requests.saturating_sub(total.served - total.twice);
+        let took = took.unwrap_or(f64::INFINITY);
+        let share = |ideal: f64, took: f64| if took > 0.0 { ideal / took } else { 1.0 };
+        Self {
+            requests,
+            ideal: ideal.seconds,
+            took,
+            efficiency: if lost > 0 {
+                0.0
+            } else {
+                share(ideal.seconds, took)
+            },
+            efficiency_first: share(ideal.first, took_first.unwrap_or(took)),
+            served: total.served,
+            refused: total.refused,
+            errors: total.errors,
+            unauthorized: total.unauthorized,
+            banned: total.banned,
+            lost,
+            twice: total.twice,
+            max_in_flight: total.max_in_flight,
+            wait_p50: quantile(&waits, 0.5),
+            wait_p99: quantile(&waits, 0.99),
+        }
+    }
+
+    /// Refusals ÷ successes.
+    #[must_use]
+    pub fn refusals(&self) -> f64 {
+        self.refused as f64 / self.served.max(1) as f64
+    }
+}
+
+impl Summary {
+    /// Of the runs of one scenario.
+    #[must_use]
+    pub fn of(runs: &[Run]) -> Self {
+        let sorted = |value: &dyn Fn(&Run) -> f64| {
+            let mut values: Vec<f64> = runs.iter().map(value).collect();
+            values.sort_unstable_by(f64::total_cmp);
+            values
+        };
+        let median = |value: &dyn Fn(&Run) -> f64| middle(&sorted(value));
+        let efficiency = sorted(&|run| run.efficiency);
+        let refusals = sorted(&Run::refusals);
+        let in_flight = sorted(&|run| f64::from(run.max_in_flight));
+        Self {
+            runs: runs.len(),
+            efficiency: (
+                middle(&efficiency),
+                efficiency.first().copied().unwrap_or_default(),
+            ),
+            efficiency_first: median(&|run| run.efficiency_first),
+            refusals: (
+                middle(&refusals),
+                refusals.last().copied().unwrap_or_default(),
+            ),
+            max_in_flight: (
+                middle(&in_flight),
+                in_flight.last().copied().unwrap_or_default(),
+            ),
+            banned: runs.iter().map(|run| run.banned).max().unwrap_or_default(),
+            lost: runs.iter().map(|run| run.lost).max().unwrap_or_default(),
+            twice: runs.iter().map(|run| run.twice).max().unwrap_or_default(),
+            wait_p50: median(&|run| f64::from(run.wait_p50)),
+            wait_p99: median(&|run| f64::from(run.wait_p99)),
+            took: median(&|run| run.took),
+        }
+    }
+}
+
+impl Expect {
+    /// What of it does not hold for these runs.
+    #[must_use]
+    pub fn misses(&self, runs: &[Run]) -> Vec<Miss> {
+        let found = Summary::of(runs);
+        let refusals = |run: &Run| {
+            let beyond = (run.refused as f64 - self.refusals_more).max(0.0);
+            beyond / run.served.max(1) as f64
+        };
+        let mut beyond: Vec<f64> = runs.iter().map(refusals).collect();
+        beyond.sort_unstable_by(f64::total_cmp);
+        let worst = beyond.last().copied().unwrap_or_default();
+        let at_least = [
+            ("efficiency", self.efficiency, found.efficiency.0),
+            (
+                "efficiency_floor",
+                self.efficiency_floor,
+                found.efficiency.1,
+            ),
+        ];
+        let at_most = [
+            ("refusals", self.refusals, middle(&beyond)),
+            ("refusals_ceiling", self.refusals_ceiling, worst),
+            ("max_in_flight", self.max_in_flight, found.max_in_flight.0),
+            (
+                "max_in_flight_ceiling",
+                self.max_in_flight_ceiling,
+                found.max_in_flight.1,
+            ),
+        ];
+        let mut misses = missed(&at_least, &at_most);
+        misses.extend(self.harm(&found));
+        misses
+    }
+
+    /// The same for runs with varied parameters.
+    #[must_use]
+    pub fn misses_varied(&self, runs: &[Run]) -> Vec<Miss> {
+        let found = Summary::of(runs);
+        let mut beyond: Vec<f64> = runs
+            .iter()
+            .map(|run| {
+                (run.refused as f64 - self.refusals_more).max(0.0) / run.served.max(1) as f64
+            })
+            .collect();
+        beyond.sort_unstable_by(f64::total_cmp);
+        let mut misses = missed(
+            &[(
+                "varied_efficiency",
+                self.varied_efficiency,
+                found.efficiency.0,
+            )],
+            &[("varied_refusals", self.varied_refusals, middle(&beyond))],
+        );
+        misses.extend(self.harm(&found));
+        misses
+    }
+
+    /// What must never happen, in whatever run.
+    fn harm(&self, found: &Summary) -> Vec<Miss> {
+        let counted = |field, expected: u64, found: u64| Miss {
+            field,
+            expected: expected as f64,
+            found: found as f64,
+        };
+        let all = [
+            counted("banned", self.banned, found.banned),
+            counted("lost", self.lost, found.lost),
+            counted("twice", self.twice, found.twice),
+        ];
+        all.into_iter()
+            .filter(|miss| miss.found > miss.expected)
+            .collect()
+    }
+}
+
+type Bound = (&'static str, Option<f64>, f64);
+
+fn missed(at_least: &[Bound], at_most: &[Bound]) -> Vec<Miss> {
+    let low = at_least.iter().map(|bound| (bound, -1.0));
+    let high = at_most.iter().map(|bound| (bound, 1.0));
+    low.chain(high)
+        .filter_map(|(&(field, expected, found), sign)| {
+            let expected = expected?;
+            ((found - expected) * sign > 0.0).then_some(Miss {
+                field,
+                expected,
+                found,
+            })
+        })
+        .collect()
+}
+
+/// The middle of sorted values; of an even number the lower one.
+fn middle(sorted: &[f64]) -> f64 {
+    sorted
+        .get(sorted.len().saturating_sub(1) / 2)
+        .copied()
+        .unwrap_or_default()
+}
+
+fn quantile(sorted: &[f32], share: f64) -> f32 {
+    let index = (share * sorted.len() as f64) as usize;
+    sorted
+        .get(index.min(sorted.len().saturating_sub(1)))
+        .copied()
+        .unwrap_or_default()
+}
