@@ -2,6 +2,7 @@
 
 mod inspect;
 mod mock;
+mod simulate;
 
 use std::process::ExitCode;
 
@@ -16,6 +17,8 @@ pub(crate) enum Command {
     Inspect(inspect::Args),
     /// Serve a virtual provider over HTTP, for practice and tests.
     Mock(mock::Args),
+    /// Run scenarios in virtual time.
+    Simulate(simulate::Args),
 }
 
 impl Command {
@@ -24,6 +27,7 @@ impl Command {
         match self {
             Self::Inspect(args) => inspect::run(args),
             Self::Mock(args) => mock::run(args),
+            Self::Simulate(args) => simulate::run(args),
         }
     }
 }

@@ -1,7 +1,7 @@
 //! What came out of runs, and whether it is what was expected.
 
 use super::load::Jobs;
-use super::oracle::Ideal;
+use super::oracle::{self, Ideal};
 use super::provider::Counted;
 use super::scenario::Expect;
 
@@ -69,6 +69,11 @@ pub struct Summary {
     pub took: f64,
 }
 
+/// How near to the ideal a time is.
+fn share(ideal: f64, took: f64) -> f64 {
+    if took > 0.0 { ideal / took } else { 1.0 }
+}
+
 /// Something that was expected and is not so.
 #[derive(Clone, Debug, PartialEq, serde::Serialize)]
 #[non_exhaustive]
@@ -95,7 +100,9 @@ impl Run {
         let requests = jobs.as_slice().len() as u64;
         let lost = requests.saturating_sub(total.served - total.twice);
         let took = took.unwrap_or(f64::INFINITY);
-        let share = |ideal: f64, took: f64| if took > 0.0 { ideal / took } else { 1.0 };
+        // A load of fewer has no first hundred but all of it.
+        let all = (requests < oracle::FIRST).then_some(took);
+        let took_first = took_first.or(all).unwrap_or(f64::INFINITY);
         Self {
             requests,
             ideal: ideal.seconds,
@@ -105,7 +112,7 @@ impl Run {
             } else {
                 share(ideal.seconds, took)
             },
-            efficiency_first: share(ideal.first, took_first.unwrap_or(took)),
+            efficiency_first: share(ideal.first, took_first),
             served: total.served,
             refused: total.refused,
             errors: total.errors,
@@ -169,13 +176,9 @@ impl Expect {
     #[must_use]
     pub fn misses(&self, runs: &[Run]) -> Vec<Miss> {
         let found = Summary::of(runs);
-        let refusals = |run: &Run| {
-            let beyond = (run.refused as f64 - self.refusals_more).max(0.0);
-            beyond / run.served.max(1) as f64
-        };
-        let mut beyond: Vec<f64> = runs.iter().map(refusals).collect();
-        beyond.sort_unstable_by(f64::total_cmp);
-        let worst = beyond.last().copied().unwrap_or_default();
+        let usual = self.refusals_beyond(1.0, runs);
+        let twice = self.refusals_beyond(2.0, runs);
+        let worst = twice.last().copied().unwrap_or_default();
         let at_least = [
             ("efficiency", self.efficiency, found.efficiency.0),
             (
@@ -185,7 +188,7 @@ impl Expect {
             ),
         ];
         let at_most = [
-            ("refusals", self.refusals, middle(&beyond)),
+            ("refusals", self.refusals, middle(&usual)),
             ("refusals_ceiling", self.refusals_ceiling, worst),
             ("max_in_flight", self.max_in_flight, found.max_in_flight.0),
             (
@@ -203,23 +206,28 @@ impl Expect {
     #[must_use]
     pub fn misses_varied(&self, runs: &[Run]) -> Vec<Miss> {
         let found = Summary::of(runs);
-        let mut beyond: Vec<f64> = runs
-            .iter()
-            .map(|run| {
-                (run.refused as f64 - self.refusals_more).max(0.0) / run.served.max(1) as f64
-            })
-            .collect();
-        beyond.sort_unstable_by(f64::total_cmp);
+        let usual = self.refusals_beyond(1.0, runs);
         let mut misses = missed(
             &[(
                 "varied_efficiency",
                 self.varied_efficiency,
                 found.efficiency.0,
             )],
-            &[("varied_refusals", self.varied_refusals, middle(&beyond))],
+            &[("varied_refusals", self.varied_refusals, middle(&usual))],
         );
         misses.extend(self.harm(&found));
         misses
+    }
+
+    /// Refusals ÷ successes of each run, sorted, without `times` the number that is on top.
+    fn refusals_beyond(&self, times: f64, runs: &[Run]) -> Vec<f64> {
+        let beyond = |run: &Run| {
+            let counted = (run.refused as f64 - times * self.refusals_more).max(0.0);
+            counted / run.served.max(1) as f64
+        };
+        let mut shares: Vec<f64> = runs.iter().map(beyond).collect();
+        shares.sort_unstable_by(f64::total_cmp);
+        shares
     }
 
     /// What must never happen, in whatever run.

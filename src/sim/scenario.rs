@@ -167,7 +167,7 @@ pub struct Expect {
     pub refusals: Option<f64>,
     /// … of the worst seed …
     pub refusals_ceiling: Option<f64>,
-    /// … both with this number of refusals on top. Default 0.
+    /// … with this number of refusals on top, and for the worst seed twice as many. Default 0.
     pub refusals_more: f64,
     /// The most in flight at the provider, in the median of the seeds.
     pub max_in_flight: Option<f64>,

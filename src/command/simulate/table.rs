@@ -1,0 +1,60 @@
+//! The results as a table for a person: one line a scenario, and below it what it misses.
+
+use super::Result;
+
+/// Prints a heading once and then a line for each result.
+pub(super) struct Table {
+    headed: bool,
+}
+
+impl Table {
+    pub(super) fn new() -> Self {
+        Self { headed: false }
+    }
+
+    pub(super) fn print(&mut self, result: &Result) {
+        if !self.headed {
+            self.headed = true;
+            println!(
+                "{:<54} {:>6} {:>6} {:>6}  {:>7} {:>7}  {:>6} {:>5} {:>5} {:>6} {:>8} {:>8}",
+                "scenario",
+                "effic.",
+                "worst",
+                "first",
+                "refused",
+                "worst",
+                "flight",
+                "lost",
+                "ban",
+                "twice",
+                "wait p50",
+                "p99 s"
+            );
+        }
+        let summary = &result.summary;
+        println!(
+            "{:<54} {:>6.3} {:>6.3} {:>6.3}  {:>7.4} {:>7.4}  {:>6} {:>5} {:>5} {:>6} {:>8.2} {:>8.2}",
+            result.scenario,
+            summary.efficiency.0,
+            summary.efficiency.1,
+            summary.efficiency_first,
+            summary.refusals.0,
+            summary.refusals.1,
+            summary.max_in_flight.1,
+            summary.lost,
+            summary.banned,
+            summary.twice,
+            summary.wait_p50,
+            summary.wait_p99
+        );
+        for (mark, misses) in [
+            ("MISSED", &result.misses),
+            ("  goal", &result.short_of_goal),
+        ] {
+            for miss in misses {
+                let (field, found, expected) = (miss.field, miss.found, miss.expected);
+                println!("    {mark} {field} = {found:.4} where {expected:.4} was to be met");
+            }
+        }
+    }
+}
