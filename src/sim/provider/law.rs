@@ -47,6 +47,8 @@ pub struct Law {
     pub others: Option<Others>,
     /// Whether a refused request uses up quota too. Default: no.
     pub refusals_count: bool,
+    /// Whether refusals carry no headers of limits at all. Default: no.
+    pub refusals_bare: bool,
     /// How long a refusal takes. Default: no time.
     #[serde(deserialize_with = "span::one")]
     pub refusals_take: Duration,

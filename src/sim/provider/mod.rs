@@ -285,7 +285,11 @@ impl Provider {
             key.on_refusal(ban, now);
         }
         let told = (!shut.until_an_end || wait > 0.0).then_some(wait);
-        let headers = self.headers(request.key, told, now);
+        let headers = if self.law.refusals_bare {
+            HeaderMap::new()
+        } else {
+            self.headers(request.key, told, now)
+        };
         let body = refusal_body(self.law.headers);
         Reply {
             status: 429,

@@ -48,6 +48,14 @@ fn beyond_its_burst_a_bucket_refuses_and_says_when() {
 }
 
 #[test]
+fn a_bare_refusal_tells_nothing_and_answers_still_do() {
+    let law = format!("headers = 'openai'\nrefusals_bare = true\nwithout_date = true\n{BUCKET}");
+    let mut provider = provider(&law, 1);
+    let told = [1, 2, 3].map(|id| provider.arrive(request(id, 0), at(0.0)).headers.len());
+    assert_eq!(told, [3, 3, 0]);
+}
+
+#[test]
 fn each_key_has_its_own_bucket_and_the_account_one_for_all() {
     let law = "limits = [{ kind = 'bucket', rate = 10, burst = 2 },
                         { kind = 'bucket', rate = 10, burst = 3, per = 'account' }]";
