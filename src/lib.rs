@@ -4,14 +4,25 @@
 #[cfg(feature = "client")]
 pub mod client;
 pub mod config;
+#[cfg(feature = "client")]
+mod error;
 pub mod feedback;
 pub mod scheduler;
 #[cfg(feature = "sim")]
 pub mod sim;
 
+#[cfg(feature = "client")]
+pub use client::{
+    ApiKey, Cancelled, Changes, Leave, Limiter, LimiterBuilder, Permit, Ticket, Verdict,
+};
+#[cfg(feature = "reqwest")]
+pub use client::{Bucket, Deadline, Group, Pin, Report, Tenant, http_client};
 pub use config::{Settings, SettingsError};
+#[cfg(feature = "client")]
+pub use error::Error;
+pub use feedback::Profile;
 pub use scheduler::ceiling::{Ceiling, CeilingError};
-pub use scheduler::events::{Ask, Cost, Fingerprint, Name, Priority, Replay};
+pub use scheduler::events::{Ask, Cost, Fingerprint, GaveUp, Name, Outcome, Priority, Replay};
 pub use scheduler::keys::{HintScope, Penalty};
 pub use scheduler::retry::RetrySettings;
 pub use scheduler::{Scheduler, Time};

@@ -41,6 +41,14 @@ impl Clock {
         Time::START + self.start.elapsed()
     }
 
+    /// A moment as tokio's timers take it.
+    #[must_use]
+    pub fn instant(&self, at: Time) -> Instant {
+        let after = at.since(Time::START);
+        // Instants end somewhere beyond a few hundred years; nobody waits that long.
+        self.start.checked_add(after).unwrap_or(self.start + FAR)
+    }
+
     /// The wall clock.
     #[must_use]
     #[expect(
@@ -50,4 +58,19 @@ impl Clock {
     pub fn wall(&self) -> SystemTime {
         SystemTime::now()
     }
+
+    /// A moment on the wall clock, as it goes now.
+    #[must_use]
+    pub fn wall_at(&self, at: Time) -> SystemTime {
+        let (wall, now) = (self.wall(), self.now());
+        let moved = if at >= now {
+            wall.checked_add(at.since(now))
+        } else {
+            wall.checked_sub(now.since(at))
+        };
+        moved.unwrap_or(wall)
+    }
 }
+
+/// As far as any timer has to reach: a year.
+const FAR: std::time::Duration = std::time::Duration::from_secs(366 * 86_400);

@@ -97,6 +97,14 @@ impl Ceiling {
     }
 }
 
+impl TryFrom<&str> for Ceiling {
+    type Error = CeilingError;
+
+    fn try_from(text: &str) -> Result<Self, CeilingError> {
+        text.parse()
+    }
+}
+
 impl FromStr for Ceiling {
     type Err = CeilingError;
 

@@ -1,0 +1,409 @@
+//! The handle of one provider: what a program makes once, clones, and sends through.
+
+use std::fmt;
+use std::sync::Arc;
+use std::task::{Poll, Wake, Waker};
+use std::thread::{self, Thread};
+use std::time::Duration;
+
+use rand::RngExt;
+use tokio::sync::broadcast;
+
+use crate::config::Settings;
+use crate::error::Error;
+use crate::feedback::Profile;
+use crate::scheduler::Scheduler;
+use crate::scheduler::ceiling::Ceiling;
+use crate::scheduler::events::{Ask, Change, Name, Outcome};
+use crate::scheduler::keys::{HintScope, Penalty};
+use crate::scheduler::retry::RetrySettings;
+
+use super::clock::Clock;
+use super::gate::Gate;
+use super::key::ApiKey;
+use super::permit::{Leave, Permit, Ticket, Verdict};
+
+/// Decides when each request to one provider is sent, and on which key.
+///
+/// Cheap to clone: all clones are the same limiter. It is a middleware for `reqwest` (feature
+/// `reqwest`), and for any other client there is [`Limiter::call`].
+#[derive(Clone)]
+pub struct Limiter(pub(super) Arc<Shared>);
+
+pub(super) struct Shared {
+    gate: Arc<Gate>,
+    profile: Profile,
+    max_wait: Option<Duration>,
+}
+
+impl Limiter {
+    /// A limiter that learns everything, of the application's own credentials.
+    ///
+    /// # Panics
+    ///
+    /// Never: the defaults are within their ranges.
+    #[must_use]
+    pub fn new() -> Self {
+        Self::builder().build().expect("the defaults are valid")
+    }
+
+    /// Everything that can be set.
+    pub fn builder() -> LimiterBuilder {
+        LimiterBuilder::default()
+    }
+
+    /// Sends through any client: waits for a turn, runs `send`, and repeats it where the outcome
+    /// allows. `send` answers with the outcome and with what to give back.
+    ///
+    /// ```
+    /// # async fn example(limiter: paceline::Limiter) -> Result<(), paceline::Error> {
+    /// use paceline::Ask;
+    /// let status = limiter
+    ///     .call(Ask::new(), |leave| async move {
+    ///         // … send it on leave.key(), and read the answer:
+    ///         let (status, headers) = (http::StatusCode::OK, http::HeaderMap::new());
+    ///         (leave.outcome(status, &headers, None), status)
+    ///     })
+    ///     .await?;
+    /// # Ok(()) }
+    /// ```
+    ///
+    /// # Errors
+    ///
+    /// If it was never sent: see [`Error`]. What the last attempt gave comes back as it is.
+    pub async fn call<R, F>(&self, ask: Ask, mut send: impl FnMut(Leave) -> F) -> Result<R, Error>
+    where
+        F: Future<Output = (Outcome, R)>,
+    {
+        let mut ticket = self.acquire(ask);
+        let mut last = None;
+        loop {
+            let permit = match (ticket.await, last.take()) {
+                (Ok(permit), _) => permit,
+                // There is a result: it is worth more than why there is no better one.
+                (Err(_), Some(result)) => return Ok(result),
+                (Err(error), None) => return Err(error),
+            };
+            let (outcome, result) = send(permit.leave().clone()).await;
+            match permit.complete(&outcome) {
+                Verdict::Return { .. } => return Ok(result),
+                Verdict::Again(next) => {
+                    last = Some(result);
+                    ticket = next;
+                }
+            }
+        }
+    }
+
+    /// A place in the queue, taken when the ticket is first polled. Errors of the ticket: see
+    /// [`Error`].
+    pub fn acquire(&self, ask: Ask) -> Ticket {
+        Ticket::new(self.clone(), ask)
+    }
+
+    /// A permit, if there is one without waiting; none if there is not.
+    ///
+    /// # Errors
+    ///
+    /// If there never will be one: see [`Error`].
+    pub fn try_acquire(&self, ask: Ask) -> Result<Option<Permit>, Error> {
+        Ticket::new(self.clone(), ask).enter()
+    }
+
+    /// Blocks this thread until its turn. It needs no runtime, and must not be called on one's
+    /// worker threads: it would hold up the tasks there.
+    ///
+    /// # Errors
+    ///
+    /// See [`Error`].
+    pub fn acquire_blocking(&self, ask: Ask) -> Result<Permit, Error> {
+        let mut ticket = Ticket::new(self.clone(), ask);
+        if let Some(permit) = ticket.enter()? {
+            return Ok(permit);
+        }
+        let waker = Waker::from(Arc::new(Unpark(thread::current())));
+        loop {
+            if let Poll::Ready(turn) = ticket.poll_turn(&waker) {
+                return turn;
+            }
+            // Nobody else may be there to keep the time: this thread does it for all.
+            let now = self.gate().clock().now();
+            match self.gate().next() {
+                Some(at) if at <= now => self.gate().tick(),
+                Some(at) => thread::park_timeout(at.since(now).min(SLICE)),
+                None => thread::park_timeout(SLICE),
+            }
+        }
+    }
+
+    /// Cancels what waits of a group; what is in flight finishes. Answers how many were removed,
+    /// and how many are in flight. Cancelling twice is no error.
+    pub fn cancel(&self, group: impl Into<Name>) -> Cancelled {
+        let (removed, in_flight) = self.gate().cancel_group(&group.into());
+        Cancelled { removed, in_flight }
+    }
+
+    /// Replaces the keys. Those that stay keep their state; what is in flight finishes on its key.
+    ///
+    /// # Errors
+    ///
+    /// If a key cannot be sent; then nothing is replaced.
+    pub fn set_keys(&self, keys: impl IntoIterator<Item = ApiKey>) -> Result<(), Error> {
+        let keys: Vec<_> = keys.into_iter().collect();
+        keys.iter().try_for_each(ApiKey::check)?;
+        self.gate().set_keys(keys);
+        Ok(())
+    }
+
+    /// What the limiter decides, and why: everything from now on, and what nobody has read yet.
+    #[must_use]
+    pub fn changes(&self) -> Changes {
+        Changes(self.gate().subscribe())
+    }
+
+    /// How many wait, and how many are granted or in flight.
+    #[must_use]
+    pub fn depth(&self) -> (usize, usize) {
+        self.gate().depth()
+    }
+
+    /// Accepts nothing more, refuses all who wait, and waits for what is in flight.
+    pub async fn close(&self) {
+        self.close_now();
+        std::future::poll_fn(|context| self.gate().poll_idle(context.waker())).await;
+    }
+
+    /// Accepts nothing more and refuses all who wait. What is in flight finishes, and is not
+    /// repeated.
+    pub fn close_now(&self) {
+        self.gate().close();
+    }
+
+    /// What is known about the vendor.
+    #[must_use]
+    pub fn profile(&self) -> Profile {
+        self.0.profile
+    }
+
+    /// Whether two handles are of one limiter.
+    #[must_use]
+    pub fn is_same(&self, other: &Self) -> bool {
+        Arc::ptr_eq(&self.0, &other.0)
+    }
+
+    pub(crate) fn gate(&self) -> &Arc<Gate> {
+        &self.0.gate
+    }
+
+    pub(crate) fn max_wait(&self) -> Option<Duration> {
+        self.0.max_wait
+    }
+}
+
+impl Default for Limiter {
+    fn default() -> Self {
+        Self::new()
+    }
+}
+
+impl fmt::Debug for Limiter {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let (waiting, in_flight) = self.depth();
+        f.debug_struct("Limiter")
+            .field("profile", &self.0.profile.name())
+            .field("waiting", &waiting)
+            .field("in_flight", &in_flight)
+            .finish_non_exhaustive()
+    }
+}
+
+/// Sets up a [`Limiter`]. Every part is optional.
+#[derive(Debug, Default)]
+#[must_use = "a builder does nothing until it is built"]
+pub struct LimiterBuilder {
+    settings: Settings,
+    profile: Profile,
+    keys: Vec<ApiKey>,
+    seed: Option<u64>,
+    /// The first rate that could not be read.
+    fault: Option<Error>,
+}
+
+impl LimiterBuilder {
+    /// What is known about the vendor. Default: what its host says.
+    pub fn profile(mut self, profile: Profile) -> Self {
+        self.profile = profile;
+        self
+    }
+
+    /// Adds a key. The same secret twice is one key.
+    pub fn key(mut self, key: ApiKey) -> Self {
+        self.keys.push(key);
+        self
+    }
+
+    /// Adds keys.
+    pub fn keys(mut self, keys: impl IntoIterator<Item = ApiKey>) -> Self {
+        self.keys.extend(keys);
+        self
+    }
+
+    /// Adds a hard rate that each key keeps for itself, such as `"1/1s+10%"`.
+    pub fn ceiling<C>(mut self, ceiling: C) -> Self
+    where
+        C: TryInto<Ceiling>,
+        C::Error: Into<Error>,
+    {
+        match ceiling.try_into() {
+            Ok(ceiling) => self.settings.ceilings.push(ceiling),
+            Err(error) => self.fault = self.fault.or_else(|| Some(error.into())),
+        }
+        self
+    }
+
+    /// Adds a hard rate that all keys keep together (an account's).
+    pub fn shared_ceiling<C>(mut self, ceiling: C) -> Self
+    where
+        C: TryInto<Ceiling>,
+        C::Error: Into<Error>,
+    {
+        match ceiling.try_into() {
+            Ok(ceiling) => self.settings.shared_ceilings.push(ceiling),
+            Err(error) => self.fault = self.fault.or_else(|| Some(error.into())),
+        }
+        self
+    }
+
+    /// Sets [`Settings::key_concurrency`].
+    pub fn key_concurrency(mut self, most: u32) -> Self {
+        self.settings.key_concurrency = most;
+        self
+    }
+
+    /// Sets [`Settings::max_concurrency`].
+    pub fn max_concurrency(mut self, most: impl Into<Option<u32>>) -> Self {
+        self.settings.max_concurrency = most.into();
+        self
+    }
+
+    /// Sets [`Settings::max_wait`]; `None` waits for ever.
+    pub fn max_wait(mut self, most: impl Into<Option<Duration>>) -> Self {
+        self.settings.max_wait = most.into();
+        self
+    }
+
+    /// Sets [`Settings::queue`].
+    pub fn queue(mut self, bound: usize) -> Self {
+        self.settings.queue = bound;
+        self
+    }
+
+    /// Sets [`Settings::retry`].
+    pub fn retry(mut self, retry: RetrySettings) -> Self {
+        self.settings.retry = retry;
+        self
+    }
+
+    /// Sets [`Settings::penalty`].
+    pub fn penalty(mut self, penalty: Penalty) -> Self {
+        self.settings.penalty = penalty;
+        self
+    }
+
+    /// Sets [`Settings::hint_scope`].
+    pub fn hint_scope(mut self, scope: HintScope) -> Self {
+        self.settings.hint_scope = scope;
+        self
+    }
+
+    /// Sets [`Settings::longest_park`].
+    pub fn longest_park(mut self, longest: Duration) -> Self {
+        self.settings.longest_park = longest;
+        self
+    }
+
+    /// Sets all settings at once, such as those of a file; ceilings that were added before are
+    /// replaced too.
+    pub fn settings(mut self, settings: Settings) -> Self {
+        self.settings = settings;
+        self
+    }
+
+    /// Decides the jitter. Default: another one each time.
+    pub fn seed(mut self, seed: u64) -> Self {
+        self.seed = Some(seed);
+        self
+    }
+
+    /// Checks everything, and starts.
+    ///
+    /// # Errors
+    ///
+    /// The first key, rate or setting that is not valid, by name.
+    pub fn build(self) -> Result<Limiter, Error> {
+        if let Some(fault) = self.fault {
+            return Err(fault);
+        }
+        self.keys.iter().try_for_each(ApiKey::check)?;
+        let max_wait = self.settings.max_wait;
+        let seed = self.seed.unwrap_or_else(|| rand::rng().random());
+        let fingerprints: Vec<_> = self.keys.iter().map(ApiKey::fingerprint).collect();
+        let machine = Scheduler::new(self.settings, &fingerprints, seed)?;
+        Ok(Limiter(Arc::new(Shared {
+            gate: Gate::new(machine, self.keys, Clock::new()),
+            profile: self.profile,
+            max_wait,
+        })))
+    }
+}
+
+/// What cancelling a group did.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[non_exhaustive]
+pub struct Cancelled {
+    /// How many waited, and wait no more.
+    pub removed: usize,
+    /// How many had left, and finish.
+    pub in_flight: usize,
+}
+
+/// A reader of what a limiter decides.
+#[derive(Debug)]
+pub struct Changes(broadcast::Receiver<Change>);
+
+impl Changes {
+    /// The next change; none when the limiter is gone. A reader that falls more than 1,024 changes
+    /// behind misses the oldest.
+    pub async fn next(&mut self) -> Option<Change> {
+        loop {
+            match self.0.recv().await {
+                Ok(change) => return Some(change),
+                Err(broadcast::error::RecvError::Lagged(_)) => {}
+                Err(broadcast::error::RecvError::Closed) => return None,
+            }
+        }
+    }
+
+    /// The next change, if there is one already.
+    pub fn try_next(&mut self) -> Option<Change> {
+        loop {
+            match self.0.try_recv() {
+                Ok(change) => return Some(change),
+                Err(broadcast::error::TryRecvError::Lagged(_)) => {}
+                Err(_) => return None,
+            }
+        }
+    }
+}
+
+/// Wakes a blocked thread.
+struct Unpark(Thread);
+
+impl Wake for Unpark {
+    fn wake(self: Arc<Self>) {
+        self.0.unpark();
+    }
+}
+
+/// The longest sleep: a suspended machine is noticed this soon after it wakes.
+const SLICE: Duration = Duration::from_secs(30);

@@ -1,0 +1,304 @@
+//! Waiting for a turn, and the leave to send that comes of it.
+//!
+//! One claim on one seat goes through all phases, and dropping it in any of them frees what it
+//! holds: a [`Ticket`] that waits, a [`Permit`] in flight.
+
+use std::fmt;
+use std::ops::Deref;
+use std::pin::Pin;
+use std::task::{Context, Poll, Waker};
+use std::time::{Duration, SystemTime};
+
+use http::{HeaderMap, StatusCode};
+
+use crate::Time;
+use crate::error::{Error, Kind, Patience};
+use crate::feedback;
+use crate::scheduler::events::{self, Ask, Fingerprint, GaveUp, Outcome, Refusal};
+
+use super::driver;
+use super::gate::{Claim, Entered, Taken};
+use super::key::ApiKey;
+use super::limiter::Limiter;
+
+/// A place in the queue: a future of the [`Permit`]. Dropping it gives the place up.
+///
+/// It asks for its place when it is first polled, keeps it without being polled, and may be moved
+/// between tasks and runtimes. It needs a tokio runtime to wait in.
+#[must_use = "a ticket asks for its turn when it is awaited"]
+pub struct Ticket {
+    limiter: Limiter,
+    state: State,
+    history: History,
+}
+
+enum State {
+    New(Ask),
+    Waiting(Claim),
+    Done,
+}
+
+/// What has happened to an ask so far.
+#[derive(Clone, Copy, Debug, Default)]
+pub(crate) struct History {
+    pub(crate) submitted: Time,
+    /// When its last wait began.
+    since: Time,
+    /// Its waits before the first attempt.
+    pub(crate) queued: Duration,
+    /// All its waits.
+    pub(crate) waited: Duration,
+    pub(crate) attempts: u32,
+    patience: Option<Patience>,
+    deadline: Option<Duration>,
+}
+
+impl Ticket {
+    pub(crate) fn new(limiter: Limiter, ask: Ask) -> Self {
+        let deadline = ask.deadline;
+        let max_wait = limiter.max_wait();
+        let patience = match (deadline, max_wait) {
+            (Some(deadline), max_wait) if max_wait.is_none_or(|most| deadline <= most) => {
+                Some(Patience::Deadline(deadline))
+            }
+            _ => max_wait.map(Patience::MaxWait),
+        };
+        Self {
+            limiter,
+            state: State::New(ask),
+            history: History {
+                patience,
+                deadline,
+                ..History::default()
+            },
+        }
+    }
+
+    /// Takes its place in the queue; the permit, if there is one at once.
+    pub(crate) fn enter(&mut self) -> Result<Option<Permit>, Error> {
+        let State::New(ask) = std::mem::replace(&mut self.state, State::Done) else {
+            return Ok(None);
+        };
+        let entered = self.limiter.gate().enter(ask);
+        let (claim, entered, now) = entered.map_err(|refusal| self.refused(refusal))?;
+        self.history.submitted = now;
+        self.history.since = now;
+        match entered {
+            Entered::Granted(taken) => Ok(Some(self.permit(claim, taken))),
+            Entered::Waiting => {
+                self.state = State::Waiting(claim);
+                Ok(None)
+            }
+        }
+    }
+
+    /// Whether its turn has come.
+    pub(crate) fn poll_turn(&mut self, waker: &Waker) -> Poll<Result<Permit, Error>> {
+        let State::Waiting(claim) = &self.state else {
+            panic!("a ticket was polled after it had given its permit");
+        };
+        let Poll::Ready(turn) = claim.poll(waker) else {
+            return Poll::Pending;
+        };
+        let State::Waiting(claim) = std::mem::replace(&mut self.state, State::Done) else {
+            unreachable!("it was just seen");
+        };
+        Poll::Ready(match turn {
+            Ok(taken) => Ok(self.permit(claim, taken)),
+            Err(refusal) => Err(self.refused(refusal)),
+        })
+    }
+
+    fn permit(&self, claim: Claim, taken: Taken) -> Permit {
+        let mut history = self.history;
+        let waited = taken.at.since(history.since);
+        if history.attempts == 0 {
+            history.queued = waited;
+        }
+        history.waited += waited;
+        history.attempts = taken.attempt;
+        Permit {
+            claim,
+            leave: Leave {
+                limiter: self.limiter.clone(),
+                key: taken.key,
+                attempt: taken.attempt,
+            },
+            history,
+        }
+    }
+
+    fn refused(&self, refusal: Refusal) -> Error {
+        let retry_at = match &refusal {
+            Refusal::Deadline { earliest, .. } => *earliest,
+            Refusal::AllKeysParked { until } => Some(*until),
+            _ => None,
+        };
+        let clock = self.limiter.gate().clock();
+        let retry_at = retry_at.filter(|&at| at != Time::NEVER);
+        Error::refused(
+            refusal,
+            self.history.patience,
+            retry_at.map(|at| clock.wall_at(at)),
+            self.history.attempts > 0,
+        )
+    }
+}
+
+impl Future for Ticket {
+    type Output = Result<Permit, Error>;
+
+    fn poll(mut self: Pin<&mut Self>, context: &mut Context<'_>) -> Poll<Self::Output> {
+        if matches!(self.state, State::New(_)) {
+            if tokio::runtime::Handle::try_current().is_err() {
+                return Poll::Ready(Err(Kind::NoRuntime.into()));
+            }
+            if let Some(permit) = self.enter()? {
+                return Poll::Ready(Ok(permit));
+            }
+        }
+        let turn = self.poll_turn(context.waker());
+        if turn.is_pending() && !driver::ensure(self.limiter.gate()) {
+            return Poll::Ready(Err(Kind::NoRuntime.into()));
+        }
+        turn
+    }
+}
+
+impl fmt::Debug for Ticket {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Ticket").finish_non_exhaustive()
+    }
+}
+
+/// Leave to send one attempt on one key, and the duty to say how it ended.
+#[must_use = "dropping a permit cancels its attempt: complete it with the outcome"]
+pub struct Permit {
+    claim: Claim,
+    leave: Leave,
+    history: History,
+}
+
+impl Permit {
+    /// Says how the attempt ended. The slot is free from now on.
+    pub fn complete(self, outcome: &Outcome) -> Verdict {
+        match self.claim.complete(outcome, false) {
+            events::Verdict::Return { retry_at, why } => {
+                let clock = self.claim.gate().clock();
+                let retry_at = retry_at.filter(|&at| at != Time::NEVER);
+                Verdict::Return {
+                    retry_at: retry_at.map(|at| clock.wall_at(at)),
+                    why,
+                }
+            }
+            events::Verdict::Again { .. } => Verdict::Again(self.wait_again()),
+        }
+    }
+
+    fn wait_again(self) -> Ticket {
+        let mut history = self.history;
+        history.since = self.claim.gate().clock().now();
+        Ticket {
+            limiter: self.leave.limiter,
+            state: State::Waiting(self.claim),
+            history,
+        }
+    }
+
+    pub(crate) fn leave(&self) -> &Leave {
+        &self.leave
+    }
+
+    pub(crate) fn history(&self) -> &History {
+        &self.history
+    }
+
+    /// The moment after which nobody waits for the response.
+    pub(crate) fn deadline(&self) -> Option<(Time, Duration)> {
+        let deadline = self.history.deadline?;
+        Some((self.history.submitted + deadline, deadline))
+    }
+}
+
+impl Deref for Permit {
+    type Target = Leave;
+
+    fn deref(&self) -> &Leave {
+        &self.leave
+    }
+}
+
+impl fmt::Debug for Permit {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Permit")
+            .field("key", &self.leave.key)
+            .field("attempt", &self.leave.attempt)
+            .finish_non_exhaustive()
+    }
+}
+
+/// What a permit allows.
+#[derive(Clone)]
+pub struct Leave {
+    limiter: Limiter,
+    key: ApiKey,
+    attempt: u32,
+}
+
+impl Leave {
+    /// The key to send it on.
+    #[must_use]
+    pub fn key(&self) -> &ApiKey {
+        &self.key
+    }
+
+    /// What may be shown of the key.
+    #[must_use]
+    pub fn fingerprint(&self) -> Fingerprint {
+        self.key.fingerprint()
+    }
+
+    /// 1 for the first attempt.
+    #[must_use]
+    pub fn attempt(&self) -> u32 {
+        self.attempt
+    }
+
+    /// Reads a response that was received just now. `body` is as much of it as you have; it is
+    /// worth having where the status is an error.
+    #[must_use]
+    pub fn outcome(&self, status: StatusCode, headers: &HeaderMap, body: Option<&[u8]>) -> Outcome {
+        let received = self.limiter.gate().clock().wall();
+        let profile = self.limiter.profile();
+        Outcome::Answered(feedback::read(&profile, status, headers, body, received))
+    }
+}
+
+impl fmt::Debug for Leave {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Leave")
+            .field("key", &self.key)
+            .field("attempt", &self.attempt)
+            .finish_non_exhaustive()
+    }
+}
+
+/// What to do after an attempt.
+#[derive(Debug)]
+#[must_use = "an ask that goes again waits for its turn: await its ticket or drop it"]
+#[expect(
+    clippy::large_enum_variant,
+    reason = "it is matched where it was made; a box would be in every caller's way"
+)]
+#[non_exhaustive]
+pub enum Verdict {
+    /// Give the result to the caller.
+    Return {
+        /// When it could be tried again, where that is known.
+        retry_at: Option<SystemTime>,
+        /// Why it is not tried again; none for an answer that needs no retry.
+        why: Option<GaveUp>,
+    },
+    /// It goes again, in its old place: the ticket gives the permit of the next attempt.
+    Again(Ticket),
+}

@@ -1,0 +1,303 @@
+//! Why a request has no response of its own: one opaque error that can be asked.
+
+use std::fmt;
+use std::time::{Duration, SystemTime};
+
+use crate::config::SettingsError;
+use crate::scheduler::ceiling::CeilingError;
+use crate::scheduler::events::{Reason, Refusal};
+
+/// Why a request was not sent, or a limiter not built.
+///
+/// Where a server has answered, paceline gives its last response, whatever its status; so this
+/// error means that there is none. Ask it what it is: [`Error::is_deadline`], [`Error::is_closed`],
+/// …; when it could have been sent: [`Error::retry_at`]; and whether anything was:
+/// [`Error::was_sent`].
+pub struct Error(Box<Inner>);
+
+#[derive(Debug)]
+struct Inner {
+    kind: Kind,
+    retry_at: Option<SystemTime>,
+    sent: bool,
+}
+
+/// The kinds of failure.
+#[derive(Debug)]
+pub(crate) enum Kind {
+    /// The machine would not have it, or not any longer. With the longest wait allowed.
+    Refused(Refusal, Option<Patience>),
+    /// The ask's deadline came while the attempt was in flight.
+    TimedOut(Duration),
+    /// A wait outside a tokio runtime.
+    NoRuntime,
+    /// A key that cannot be sent.
+    Key(String),
+    /// A setting out of its range.
+    Settings(SettingsError),
+    /// A rate that cannot be read.
+    Ceiling(CeilingError),
+}
+
+/// How long an ask may wait, and who says so.
+#[derive(Clone, Copy, Debug)]
+pub(crate) enum Patience {
+    Deadline(Duration),
+    MaxWait(Duration),
+}
+
+impl Error {
+    pub(crate) fn refused(
+        refusal: Refusal,
+        patience: Option<Patience>,
+        retry_at: Option<SystemTime>,
+        sent: bool,
+    ) -> Self {
+        let kind = Kind::Refused(refusal, patience);
+        Self(Box::new(Inner {
+            kind,
+            retry_at,
+            sent,
+        }))
+    }
+
+    pub(crate) fn timed_out(after: Duration) -> Self {
+        Self(Box::new(Inner {
+            kind: Kind::TimedOut(after),
+            retry_at: None,
+            sent: true,
+        }))
+    }
+
+    /// The error of paceline in an error of the middleware's client, if it is one.
+    #[cfg(feature = "reqwest")]
+    #[must_use]
+    pub fn of(error: &reqwest_middleware::Error) -> Option<&Self> {
+        match error {
+            reqwest_middleware::Error::Middleware(error) => error.downcast_ref(),
+            reqwest_middleware::Error::Reqwest(_) => None,
+        }
+    }
+
+    /// Whether its deadline, or the longest wait allowed, came first.
+    #[must_use]
+    pub fn is_deadline(&self) -> bool {
+        matches!(
+            self.0.kind,
+            Kind::TimedOut(_)
+                | Kind::Refused(Refusal::Deadline { .. } | Refusal::AllKeysParked { .. }, _)
+        )
+    }
+
+    /// Whether too many wait already.
+    #[must_use]
+    pub fn is_queue_full(&self) -> bool {
+        matches!(self.0.kind, Kind::Refused(Refusal::QueueFull { .. }, _))
+    }
+
+    /// Whether every key is parked for longer than the request may wait.
+    #[must_use]
+    pub fn is_all_keys_parked(&self) -> bool {
+        matches!(self.0.kind, Kind::Refused(Refusal::AllKeysParked { .. }, _))
+    }
+
+    /// Whether the server refuses every key.
+    #[must_use]
+    pub fn is_all_keys_faulty(&self) -> bool {
+        matches!(self.0.kind, Kind::Refused(Refusal::AllKeysFaulty { .. }, _))
+    }
+
+    /// Whether its group was cancelled.
+    #[must_use]
+    pub fn is_cancelled(&self) -> bool {
+        matches!(self.0.kind, Kind::Refused(Refusal::Cancelled, _))
+    }
+
+    /// Whether the limiter was closed.
+    #[must_use]
+    pub fn is_closed(&self) -> bool {
+        matches!(self.0.kind, Kind::Refused(Refusal::Closed, _))
+    }
+
+    /// Whether it takes more than a whole quota or ceiling, and so could never be sent.
+    #[must_use]
+    pub fn is_too_large(&self) -> bool {
+        matches!(self.0.kind, Kind::Refused(Refusal::TooLarge { .. }, _))
+    }
+
+    /// Whether it is pinned to a key that the limiter does not have.
+    #[must_use]
+    pub fn is_unknown_key(&self) -> bool {
+        matches!(self.0.kind, Kind::Refused(Refusal::UnknownKey { .. }, _))
+    }
+
+    /// Whether the limiter itself is set up wrongly: a key, a rate or a setting.
+    #[must_use]
+    pub fn is_settings(&self) -> bool {
+        matches!(
+            self.0.kind,
+            Kind::Key(_) | Kind::Settings(_) | Kind::Ceiling(_)
+        )
+    }
+
+    /// The first moment at which it could be sent, where that is known.
+    #[must_use]
+    pub fn retry_at(&self) -> Option<SystemTime> {
+        self.0.retry_at
+    }
+
+    /// Whether anything was sent: then the server may have processed it.
+    #[must_use]
+    pub fn was_sent(&self) -> bool {
+        self.0.sent
+    }
+}
+
+impl From<Kind> for Error {
+    fn from(kind: Kind) -> Self {
+        Self(Box::new(Inner {
+            kind,
+            retry_at: None,
+            sent: false,
+        }))
+    }
+}
+
+impl From<SettingsError> for Error {
+    fn from(error: SettingsError) -> Self {
+        Kind::Settings(error).into()
+    }
+}
+
+impl From<std::convert::Infallible> for Error {
+    fn from(never: std::convert::Infallible) -> Self {
+        match never {}
+    }
+}
+
+impl From<CeilingError> for Error {
+    fn from(error: CeilingError) -> Self {
+        Kind::Ceiling(error).into()
+    }
+}
+
+impl fmt::Display for Error {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let sent = if self.0.sent {
+            "an earlier attempt was sent"
+        } else {
+            "nothing was sent"
+        };
+        match &self.0.kind {
+            Kind::Refused(refusal, patience) => {
+                refused(refusal, *patience, f)?;
+                write!(f, "; {sent}")
+            }
+            Kind::TimedOut(after) => write!(
+                f,
+                "no response within its deadline of {after:?}; it was sent, and may have been \
+                 processed"
+            ),
+            Kind::NoRuntime => f.write_str(
+                "waiting for a turn needs a tokio runtime: call it inside one, or use \
+                 acquire_blocking; nothing was sent",
+            ),
+            Kind::Key(what) => f.write_str(what),
+            Kind::Settings(error) => error.fmt(f),
+            Kind::Ceiling(error) => error.fmt(f),
+        }
+    }
+}
+
+fn refused(
+    refusal: &Refusal,
+    patience: Option<Patience>,
+    f: &mut fmt::Formatter<'_>,
+) -> fmt::Result {
+    match refusal {
+        Refusal::QueueFull { limit } => {
+            write!(
+                f,
+                "{limit} requests wait already, as many as `queue` allows"
+            )
+        }
+        Refusal::Deadline { reason, .. } => {
+            waited(patience, f)?;
+            match reason {
+                Some(reason) => write!(f, " while it waited for {}", waits_for(*reason)),
+                None => Ok(()),
+            }
+        }
+        Refusal::AllKeysParked { .. } => {
+            f.write_str("every key is parked for longer than ")?;
+            allowed(patience, f)
+        }
+        Refusal::AllKeysFaulty { fault } => {
+            let why = match fault {
+                crate::feedback::Fault::Unauthorized => "unauthorized",
+                crate::feedback::Fault::Revoked => "revoked",
+                crate::feedback::Fault::OutOfFunds => "out of funds",
+            };
+            write!(f, "the server refuses every key ({why})")
+        }
+        Refusal::TooLarge {
+            dimension,
+            cost,
+            limit,
+        } => write!(
+            f,
+            "it takes {cost} {dimension:?} of a limit of {limit} and could never be sent"
+        ),
+        Refusal::UnknownKey { key } => {
+            write!(
+                f,
+                "it is pinned to key {key}, which this limiter does not have"
+            )
+        }
+        Refusal::Cancelled => f.write_str("its group was cancelled"),
+        Refusal::Closed => f.write_str("the limiter was closed"),
+    }
+}
+
+fn waited(patience: Option<Patience>, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+    match patience {
+        Some(Patience::Deadline(limit)) => write!(f, "its deadline of {limit:?} ended"),
+        Some(Patience::MaxWait(limit)) => write!(f, "`max_wait` of {limit:?} ended"),
+        None => f.write_str("its time ended"),
+    }
+}
+
+fn allowed(patience: Option<Patience>, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+    match patience {
+        Some(Patience::Deadline(limit)) => write!(f, "its deadline of {limit:?}"),
+        Some(Patience::MaxWait(limit)) => write!(f, "the `max_wait` of {limit:?}"),
+        None => f.write_str("it may wait"),
+    }
+}
+
+fn waits_for(reason: Reason) -> &'static str {
+    match reason {
+        Reason::NotBefore => "its own start time",
+        Reason::Fault => "a key that the server accepts",
+        Reason::Hint => "the moment that the server named",
+        Reason::Penalty => "the end of a penalty",
+        Reason::Quota(_) => "a quota that is spent",
+        Reason::Pace => "the learned rate",
+        Reason::Resume => "a slow start after a refusal",
+        Reason::Limit => "others in flight",
+        Reason::Ceiling => "a ceiling",
+        Reason::Shared => "the shared store",
+    }
+}
+
+impl fmt::Debug for Error {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Error")
+            .field("kind", &self.0.kind)
+            .field("retry_at", &self.0.retry_at)
+            .field("was_sent", &self.0.sent)
+            .finish()
+    }
+}
+
+impl std::error::Error for Error {}

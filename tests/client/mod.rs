@@ -1,0 +1,4 @@
+//! The async shell: what a program sees of a limiter.
+
+mod chain;
+mod provider;
