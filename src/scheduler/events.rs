@@ -202,6 +202,21 @@ impl Cost {
         }
     }
 
+    /// How much of a tenant's share it takes: its tokens if it has any, else its points or bytes,
+    /// and at least one.
+    #[must_use]
+    pub fn size(&self) -> f64 {
+        let tokens = self
+            .tokens
+            .max(self.input_tokens.saturating_add(self.output_tokens));
+        let others = if tokens > 0 {
+            tokens
+        } else {
+            self.points.max(self.bytes)
+        };
+        f64::from(others.max(1))
+    }
+
     /// What it takes of one dimension. A request is one request; of a vendor's unit it takes one
     /// unless told otherwise, of everything else nothing unless told.
     #[must_use]

@@ -115,15 +115,15 @@ impl Scheduler {
         learned
     }
 
-    /// The server's hint, spread, and whether it is a fraction of a second rounded up to one.
+    /// The server's hint or the profile's floor, spread, and whether it is a fraction of a second
+    /// rounded up to one.
     fn hint(&mut self, feedback: &Feedback) -> Option<(Duration, bool)> {
-        let wait = feedback.wait?;
-        let lone = wait.grain >= SECOND && wait.delay <= SECOND;
+        let told = feedback.wait.map(|wait| wait.delay);
+        let delay = told.max(feedback.floor)?;
+        let is_rounded = feedback.wait.is_some_and(|wait| wait.grain >= SECOND);
+        let lone = is_rounded && delay <= SECOND;
         let random = self.rng.random::<f64>();
-        Some((
-            retry::spread(&self.settings.retry, wait.delay, random),
-            lone,
-        ))
+        Some((retry::spread(&self.settings.retry, delay, random), lone))
     }
 
     fn verdict(
@@ -227,7 +227,9 @@ fn exhausted_for(feedback: &Feedback) -> Duration {
         .map(|reset| reset.after)
         .max();
     let hint = feedback.wait.map(|wait| wait.delay);
-    hint.max(reset).unwrap_or(UNKNOWN_EXHAUSTION)
+    hint.max(reset)
+        .max(feedback.floor)
+        .unwrap_or(UNKNOWN_EXHAUSTION)
 }
 
 /// A whole-second hint may be any fraction of this, rounded up.

@@ -1,0 +1,237 @@
+//! Fair shares between the tenants of a class, by cost.
+//!
+//! Start-time fair queueing (Goyal, Vin and Cheng, 1996), with the tag on the tenant instead of on
+//! each ask: a tenant's tag grows by what it was granted, divided by its weight; the lowest tag
+//! goes next; who comes back or comes new starts at the tag that is being served. So one active
+//! tenant gets everything, a newcomer gets its share with the next grant, and what was cancelled
+//! costs its tenant nothing. The tags are one set for all lanes: asks that are pinned to a key
+//! count like the others.
+
+use std::collections::{HashMap, VecDeque};
+
+use slab::Slab;
+use smallvec::SmallVec;
+
+use super::super::events::{Cost, Name};
+
+/// The order of a tenant among those of its class: lower goes first.
+pub(super) type Turn = (u64, u64, u32);
+
+/// The tenants of one limiter that have asks, class by class.
+#[derive(Debug, Default)]
+pub(super) struct Flows {
+    flows: Slab<Flow>,
+    of: HashMap<(u8, Option<Name>), u32>,
+    /// The tag that was served last, per class.
+    served: HashMap<u8, u64>,
+    turns: u64,
+    weights: HashMap<Name, f64>,
+    /// Tenants without asks, oldest first: their tags are kept for a while.
+    idle: VecDeque<u32>,
+}
+
+/// The asks of one tenant in one class.
+#[derive(Debug)]
+pub(super) struct Flow {
+    pub(super) class: u8,
+    tenant: Option<Name>,
+    tag: u64,
+    turn: u64,
+    /// Live asks, waiting or in flight.
+    members: u32,
+    /// The lanes in which asks of it wait, each with their number.
+    pub(super) lanes: SmallVec<[(u32, u32); 2]>,
+}
+
+impl Flows {
+    /// The flow of a new ask.
+    pub(super) fn join(&mut self, class: u8, tenant: Option<Name>) -> u32 {
+        let id = (class, tenant);
+        if let Some(&flow) = self.of.get(&id) {
+            self.flows[flow as usize].members += 1;
+            return flow;
+        }
+        let flow = self.flows.insert(Flow {
+            class,
+            tenant: id.1.clone(),
+            tag: 0,
+            turn: 0,
+            members: 1,
+            lanes: SmallVec::new(),
+        }) as u32;
+        self.of.insert(id, flow);
+        flow
+    }
+
+    /// An ask of the flow has ended.
+    pub(super) fn part(&mut self, flow: u32) {
+        let state = &mut self.flows[flow as usize];
+        state.members -= 1;
+        if state.members > 0 {
+            return;
+        }
+        self.idle.push_back(flow);
+        if self.idle.len() > IDLE {
+            self.forget_oldest();
+        }
+    }
+
+    fn forget_oldest(&mut self) {
+        let Some(flow) = self.idle.pop_front() else {
+            return;
+        };
+        // It may have come back and left again since: then it stands further behind as well.
+        let is_idle = self
+            .flows
+            .get(flow as usize)
+            .is_some_and(|state| state.members == 0);
+        if is_idle && !self.idle.contains(&flow) {
+            let state = self.flows.remove(flow as usize);
+            self.of.remove(&(state.class, state.tenant));
+        }
+    }
+
+    /// An ask of the flow begins to wait in a lane.
+    pub(super) fn enter(&mut self, flow: u32, lane: u32) {
+        let state = &mut self.flows[flow as usize];
+        if state.lanes.is_empty() {
+            let served = self.served.get(&state.class).copied().unwrap_or(0);
+            if state.tag < served {
+                state.tag = served;
+            }
+            self.turns += 1;
+            state.turn = self.turns;
+        }
+        match state.lanes.iter_mut().find(|(other, _)| *other == lane) {
+            Some((_, waiting)) => *waiting += 1,
+            None => state.lanes.push((lane, 1)),
+        }
+    }
+
+    /// An ask of the flow waits in a lane no longer.
+    pub(super) fn leave(&mut self, flow: u32, lane: u32) {
+        let lanes = &mut self.flows[flow as usize].lanes;
+        if let Some(index) = lanes.iter().position(|&(other, _)| other == lane) {
+            lanes[index].1 -= 1;
+            if lanes[index].1 == 0 {
+                lanes.swap_remove(index);
+            }
+        }
+    }
+
+    /// The order of a flow.
+    pub(super) fn turn(&self, flow: u32) -> Turn {
+        let state = &self.flows[flow as usize];
+        (state.tag, state.turn, flow)
+    }
+
+    pub(super) fn flow(&self, flow: u32) -> &Flow {
+        &self.flows[flow as usize]
+    }
+
+    /// An ask of the flow was granted.
+    pub(super) fn charge(&mut self, flow: u32, cost: &Cost) {
+        let price = self.price(flow, cost);
+        self.turns += 1;
+        let state = &mut self.flows[flow as usize];
+        let served = self.served.entry(state.class).or_insert(0);
+        *served = (*served).max(state.tag);
+        state.tag = state.tag.saturating_add(price);
+        state.turn = self.turns;
+    }
+
+    /// What was granted was refused, and will be granted once more.
+    pub(super) fn refund(&mut self, flow: u32, cost: &Cost) {
+        let price = self.price(flow, cost);
+        let state = &mut self.flows[flow as usize];
+        state.tag = state.tag.saturating_sub(price);
+    }
+
+    /// How much more than others a tenant gets: twice the weight, twice the share. Default 1.
+    pub(super) fn set_weight(&mut self, tenant: Name, weight: f64) {
+        self.weights.insert(tenant, weight.clamp(1e-3, 1e3));
+    }
+
+    fn price(&self, flow: u32, cost: &Cost) -> u64 {
+        let state = &self.flows[flow as usize];
+        let weight = state
+            .tenant
+            .as_ref()
+            .and_then(|tenant| self.weights.get(tenant));
+        (cost.size() * PRICE / weight.copied().unwrap_or(1.0)) as u64
+    }
+}
+
+/// The price of the smallest cost at weight 1, so that weights up to 1,000 keep three digits.
+const PRICE: f64 = 1e6;
+/// Idle tenants whose tag is kept, lest a tenant that sends one ask at a time is always new.
+const IDLE: usize = 1024;
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// Grants `count` asks among flows that always wait, and answers what each was granted.
+    fn shares(flows: &mut Flows, asks: &[(u32, Cost)], count: usize) -> Vec<f64> {
+        let mut granted = vec![0.0; asks.len()];
+        for _ in 0..count {
+            let next = (0..asks.len())
+                .min_by_key(|&n| flows.turn(asks[n].0))
+                .expect("some");
+            flows.charge(asks[next].0, &asks[next].1);
+            granted[next] += asks[next].1.size();
+        }
+        granted
+    }
+
+    fn tenants(flows: &mut Flows, names: &[&'static str]) -> Vec<u32> {
+        let joined = names.iter().map(|&name| flows.join(50, Some(name.into())));
+        let joined: Vec<_> = joined.collect();
+        joined.iter().for_each(|&flow| flows.enter(flow, 0));
+        joined
+    }
+
+    #[test]
+    fn shares_are_equal_by_cost_and_not_by_count() {
+        let mut flows = Flows::default();
+        let ids = tenants(&mut flows, &["a", "b", "c"]);
+        let costs = [Cost::tokens(1000), Cost::tokens(100), Cost::tokens(300)];
+        let asks: Vec<_> = ids.into_iter().zip(costs).collect();
+        let granted = shares(&mut flows, &asks, 3000);
+        let least = granted.iter().copied().fold(f64::MAX, f64::min);
+        let most = granted.iter().copied().fold(0.0, f64::max);
+        assert!(most / least < 1.01, "{granted:?}");
+    }
+
+    #[test]
+    fn twice_the_weight_is_twice_the_share() {
+        let mut flows = Flows::default();
+        flows.set_weight("a".into(), 2.0);
+        let ids = tenants(&mut flows, &["a", "b"]);
+        let asks: Vec<_> = ids.into_iter().map(|flow| (flow, Cost::ONE)).collect();
+        assert_eq!(shares(&mut flows, &asks, 300), [200.0, 100.0]);
+    }
+
+    #[test]
+    fn a_newcomer_neither_waits_for_what_others_had_nor_catches_up_on_it() {
+        let mut flows = Flows::default();
+        let old = tenants(&mut flows, &["old"])[0];
+        shares(&mut flows, &[(old, Cost::ONE)], 10_000);
+        let new = tenants(&mut flows, &["new"])[0];
+        let granted = shares(&mut flows, &[(old, Cost::ONE), (new, Cost::ONE)], 10);
+        assert!(granted[1] >= 5.0 && granted[0] >= 4.0, "{granted:?}");
+    }
+
+    #[test]
+    fn a_million_tenants_leave_no_more_than_the_idle_ones_behind() {
+        let mut flows = Flows::default();
+        for n in 0..100_000 {
+            let flow = flows.join(50, Some(format!("tenant {n}").into()));
+            flows.enter(flow, 0);
+            flows.charge(flow, &Cost::ONE);
+            flows.leave(flow, 0);
+            flows.part(flow);
+        }
+        assert!(flows.of.len() <= IDLE + 1, "{}", flows.of.len());
+    }
+}

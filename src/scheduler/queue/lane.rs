@@ -1,0 +1,163 @@
+//! The asks of one lane: class by class, tenant by tenant, first come first served.
+
+use std::collections::{BTreeSet, HashMap};
+
+use smallvec::SmallVec;
+
+use super::super::events::{KeyId, Reason};
+use super::super::time::Time;
+use super::flows::Turn;
+
+/// What shares its gates.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub(crate) struct LaneId {
+    pub(crate) bucket: u32,
+    pub(crate) pin: Option<KeyId>,
+}
+
+/// The asks of one lane.
+#[derive(Debug)]
+pub(crate) struct Lane {
+    pub(crate) id: LaneId,
+    /// Those that have asks waiting; a handful, so searched one by one.
+    classes: SmallVec<[Class; 2]>,
+    pub(super) deadlines: BTreeSet<(Time, u32)>,
+    /// Entries that name this lane, wherever they are.
+    pub(super) members: u32,
+    /// Nothing of this lane can go before this moment, unless something happens.
+    pub(crate) shut_until: Time,
+    /// The state of the scheduler that `shut_until` speaks of.
+    pub(crate) shut_at: u64,
+    /// Why it is shut.
+    pub(crate) shut_reason: Option<Reason>,
+    /// The moment before which a park or a spent quota surely keeps this lane shut.
+    pub(crate) known_until: Time,
+}
+
+/// The waiting asks of one priority.
+#[derive(Debug)]
+struct Class {
+    priority: u8,
+    /// All of them, by age.
+    oldest: BTreeSet<Place>,
+    /// The tenants in their order.
+    turns: BTreeSet<Turn>,
+    /// Each tenant's own, by age.
+    asks: HashMap<u32, BTreeSet<Place>>,
+}
+
+/// A place by age: submit in nanoseconds, number of the ask, slot.
+pub(super) type Place = (i64, u64, u32);
+
+/// The ask of a lane that goes next.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Head {
+    pub(super) priority: u8,
+    /// Of the oldest of its class: submit less the head start of the priority.
+    pub(super) due: i64,
+    pub(super) turn: Turn,
+    pub(super) slot: u32,
+}
+
+impl Lane {
+    pub(super) fn new(id: LaneId) -> Self {
+        Self {
+            id,
+            classes: SmallVec::new(),
+            deadlines: BTreeSet::new(),
+            members: 0,
+            shut_until: Time::START,
+            shut_at: 0,
+            shut_reason: None,
+            known_until: Time::START,
+        }
+    }
+
+    /// The class whose oldest ask has waited longest, its head start included; of that class the
+    /// tenant whose turn it is; of that tenant the oldest ask.
+    pub(super) fn head(&self) -> Option<Head> {
+        let class = self.classes.iter().min_by_key(|class| class.due())?;
+        let &turn = class.turns.first()?;
+        let &(_, _, slot) = class.asks.get(&turn.2)?.first()?;
+        Some(Head {
+            priority: class.priority,
+            due: class.due(),
+            turn,
+            slot,
+        })
+    }
+
+    pub(super) fn enter(&mut self, priority: u8, turn: Turn, place: Place) {
+        let index = match self
+            .classes
+            .iter()
+            .position(|class| class.priority == priority)
+        {
+            Some(index) => index,
+            None => {
+                self.classes.push(Class {
+                    priority,
+                    oldest: BTreeSet::new(),
+                    turns: BTreeSet::new(),
+                    asks: HashMap::new(),
+                });
+                self.classes.len() - 1
+            }
+        };
+        let class = &mut self.classes[index];
+        class.oldest.insert(place);
+        class.turns.insert(turn);
+        class.asks.entry(turn.2).or_default().insert(place);
+        // A new head has gates of its own: a pause that was computed for another says nothing.
+        self.shut_until = Time::START;
+    }
+
+    pub(super) fn leave(&mut self, priority: u8, turn: Turn, place: Place) {
+        let Some(index) = self
+            .classes
+            .iter()
+            .position(|class| class.priority == priority)
+        else {
+            return;
+        };
+        let class = &mut self.classes[index];
+        class.oldest.remove(&place);
+        if let Some(asks) = class.asks.get_mut(&turn.2) {
+            asks.remove(&place);
+            if asks.is_empty() {
+                class.asks.remove(&turn.2);
+                class.turns.remove(&turn);
+            }
+        }
+        if class.oldest.is_empty() {
+            self.classes.swap_remove(index);
+        }
+        self.shut_until = Time::START;
+    }
+
+    /// A tenant's turn has moved.
+    pub(super) fn move_turn(&mut self, priority: u8, from: Turn, to: Turn) {
+        let class = self
+            .classes
+            .iter_mut()
+            .find(|class| class.priority == priority);
+        if let Some(class) = class.filter(|class| class.turns.contains(&from)) {
+            class.turns.remove(&from);
+            class.turns.insert(to);
+        }
+        self.shut_until = Time::START;
+    }
+}
+
+impl Class {
+    fn due(&self) -> i64 {
+        let submitted = self
+            .oldest
+            .first()
+            .map_or(i64::MAX, |&(submitted, ..)| submitted);
+        submitted.saturating_sub(i64::from(self.priority) * POINT)
+    }
+}
+
+/// One point of priority is worth this head start: 10 points per 10 s waited.
+const POINT: i64 = 1_000_000_000;
