@@ -255,9 +255,14 @@ impl Ceilings {
         }
     }
 
-    /// An attempt that was started has ended.
+    /// An attempt that was started has ended, or its slot is lent.
     pub(crate) fn on_ended(&mut self) {
         self.in_flight = self.in_flight.saturating_sub(1);
+    }
+
+    /// An attempt whose slot was lent counts again.
+    pub(crate) fn on_reclaimed(&mut self) {
+        self.in_flight += 1;
     }
 }
 

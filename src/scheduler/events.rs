@@ -566,6 +566,24 @@ pub enum What {
     Retired(Fault),
     /// A key is in use again.
     Restored,
+    /// A slot whose owner does not listen is lent to others until it does.
+    Lent(Loan),
+    /// A request to a host that the limiter is not for went past it, without key and without
+    /// gates. Told once per limiter.
+    PassedBy {
+        /// The host.
+        host: Box<str>,
+    },
+    /// A retry layer stands outside the limiter: every attempt of it passes the gates anew. Told
+    /// once per limiter.
+    RetriedOutside,
+    /// A hook of the application panicked; its answer counts as the default.
+    HookPanicked {
+        /// Which.
+        hook: &'static str,
+    },
+    /// The machine was suspended for about so long.
+    Suspended(Duration),
     /// A quota was learned or changed its limit.
     Quota {
         /// What it counts.
@@ -575,6 +593,23 @@ pub enum What {
         /// How it is taken to refill.
         law: &'static str,
     },
+}
+
+/// Whose slot is lent while others wait.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+#[cfg_attr(
+    feature = "serde",
+    derive(serde::Serialize),
+    serde(rename_all = "snake_case")
+)]
+#[non_exhaustive]
+pub enum Loan {
+    /// A grant that its owner has not taken up; nothing was sent for it.
+    Grant,
+    /// An attempt that was woken, for its answer is there, and is not polled.
+    Woken,
+    /// A body that its owner holds and does not read.
+    Body,
 }
 
 /// Why something was changed.

@@ -1,7 +1,7 @@
 //! Which ask goes next, on which key: the gates in their order, and the life of an attempt.
 
 use super::Scheduler;
-use super::events::{Cost, Gate, Grant, KeyId, Reason, Ticket};
+use super::events::{Cost, Gate, Grant, KeyId, Loan, Reason, Ticket};
 use super::queue::{Entry, LaneId, Place};
 use super::time::Time;
 
@@ -15,6 +15,8 @@ pub(super) struct Attempt {
     pub(super) started: Option<Time>,
     /// Its answer is there, and its slot is held for the body.
     pub(super) answered: bool,
+    /// Its slot is lent, and it is not in flight meanwhile.
+    pub(super) lent: Option<Loan>,
 }
 
 impl Scheduler {
@@ -134,6 +136,7 @@ impl Scheduler {
             granted: now,
             started: None,
             answered: false,
+            lent: None,
         });
         self.queue.take(ticket, index as u32);
         Grant {
@@ -160,6 +163,7 @@ impl Scheduler {
     }
 
     pub(super) fn end_attempt(&mut self, index: usize) {
+        self.reclaim_attempt(index);
         let attempt = self.attempts.remove(index);
         self.keys.on_ended(attempt.key);
         if attempt.started.is_some() {

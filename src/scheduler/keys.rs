@@ -227,6 +227,11 @@ impl KeyPool {
         key.in_flight = key.in_flight.saturating_sub(1);
     }
 
+    /// An attempt whose slot was lent counts again.
+    pub(crate) fn on_reclaimed(&mut self, id: KeyId) {
+        self.keys[id.index()].in_flight += 1;
+    }
+
     /// A request that was sent at `sent` was served.
     pub(crate) fn on_served(&mut self, id: KeyId, sent: Time) -> Option<What> {
         let key = &mut self.keys[id.index()];

@@ -10,6 +10,7 @@ pub mod ceiling;
 pub mod events;
 mod grants;
 pub mod keys;
+mod loans;
 mod names;
 mod outcomes;
 mod queue;
@@ -288,6 +289,11 @@ impl Scheduler {
         };
         self.queue.remove(ticket);
         Some((ticket, refusal))
+    }
+
+    /// Something that the shell decided, for those who read the changes.
+    pub fn remark(&mut self, what: What, now: Time) {
+        self.note(now, None, Some(what));
     }
 
     /// The next decision that changed something.

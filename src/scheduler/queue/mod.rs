@@ -27,6 +27,8 @@ pub(crate) enum Place {
     Waiting,
     /// Out of the queue until a moment, then back in its old place.
     Asleep(Time),
+    /// In nobody's way until its owner listens again.
+    Aside,
     /// Granted or in flight: the index of its attempt.
     Attempt(u32),
 }
@@ -225,6 +227,22 @@ impl SlotQueue {
         self.wait(ticket.slot, not_before, now);
     }
 
+    /// Puts a ticket whose grant was not taken up out of the order until it resumes.
+    pub(crate) fn set_aside(&mut self, ticket: Ticket) {
+        self.await_deadline(ticket.slot);
+        self.entries[ticket.slot as usize].place = Place::Aside;
+    }
+
+    /// Puts a ticket that stands aside back in its old place.
+    pub(crate) fn resume(&mut self, ticket: Ticket) {
+        if self
+            .entry(ticket)
+            .is_some_and(|entry| entry.place == Place::Aside)
+        {
+            self.enter_lane(ticket.slot);
+        }
+    }
+
     /// Ends a ticket, wherever it is.
     pub(crate) fn remove(&mut self, ticket: Ticket) -> Option<Entry> {
         self.entry(ticket)?;
@@ -286,18 +304,22 @@ impl SlotQueue {
     }
 
     fn wait(&mut self, slot: u32, not_before: Time, now: Time) {
+        self.await_deadline(slot);
+        if not_before > now {
+            self.entries[slot as usize].place = Place::Asleep(not_before);
+            self.asleep.insert((not_before, slot));
+        } else {
+            self.enter_lane(slot);
+        }
+    }
+
+    fn await_deadline(&mut self, slot: u32) {
         self.waiting += 1;
         let entry = &self.entries[slot as usize];
         if entry.deadline != Time::NEVER {
             self.lanes[entry.lane as usize]
                 .deadlines
                 .insert((entry.deadline, slot));
-        }
-        if not_before > now {
-            self.entries[slot as usize].place = Place::Asleep(not_before);
-            self.asleep.insert((not_before, slot));
-        } else {
-            self.enter_lane(slot);
         }
     }
 
@@ -316,6 +338,7 @@ impl SlotQueue {
         let lane = &mut self.lanes[entry.lane as usize];
         match entry.place {
             Place::Attempt(_) => return,
+            Place::Aside => {}
             Place::Asleep(until) => {
                 self.asleep.remove(&(until, slot));
             }
