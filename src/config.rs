@@ -4,7 +4,9 @@
 use std::time::Duration;
 
 use crate::scheduler::ceiling::Ceiling;
+use crate::scheduler::concurrency::Concurrency;
 use crate::scheduler::keys::{HintScope, Penalty};
+use crate::scheduler::pace::PaceSettings;
 use crate::scheduler::retry::RetrySettings;
 
 /// How one limiter decides. The defaults need no configuration.
@@ -19,6 +21,10 @@ pub struct Settings {
     pub key_concurrency: u32,
     /// The most requests in flight over all keys. Default: none.
     pub max_concurrency: Option<u32>,
+    /// What sets how many requests may be in flight, within those bounds.
+    pub concurrency: Concurrency,
+    /// What sets the pace where the server reports no quota.
+    pub pace: PaceSettings,
     /// How long a request may wait to be sent, retries included; a wait that is known to be longer
     /// ends at once. Default 5 minutes, as promptfoo. None waits for ever.
     pub max_wait: Option<Duration>,
@@ -41,6 +47,8 @@ impl Default for Settings {
             shared_ceilings: Vec::new(),
             key_concurrency: 1024,
             max_concurrency: None,
+            concurrency: Concurrency::Adaptive,
+            pace: PaceSettings::Learned,
             max_wait: Some(Duration::from_secs(300)),
             queue: 100_000,
             retry: RetrySettings::default(),

@@ -1,7 +1,10 @@
 //! Which ask goes next, on which key: the gates in their order, and the life of an attempt.
 
 use super::Scheduler;
+use super::ceiling::Ceilings;
+use super::control::{Control, Trail};
 use super::events::{Cost, Gate, Grant, KeyId, Loan, Reason, Ticket};
+use super::keys::KeyPool;
 use super::queue::{Entry, LaneId, Place};
 use super::time::Time;
 
@@ -13,10 +16,80 @@ pub(super) struct Attempt {
     pub(super) granted: Time,
     /// When it was first polled: from then on the server may have counted it.
     pub(super) started: Option<Time>,
+    /// What the estimators keep of the grant.
+    pub(super) trail: Trail,
     /// Its answer is there, and its slot is held for the body.
     pub(super) answered: bool,
     /// Its slot is lent, and it is not in flight meanwhile.
     pub(super) lent: Option<Loan>,
+}
+
+/// Everything that says "not before", for one poll.
+pub(super) struct Gates<'a> {
+    pub(super) keys: &'a KeyPool,
+    pub(super) control: &'a mut Control,
+    pub(super) key_ceilings: &'a [Ceilings],
+    pub(super) provider_ceilings: &'a Ceilings,
+    pub(super) overloaded_until: Time,
+}
+
+impl Gates<'_> {
+    /// The key that can serve an ask now, or when and why not.
+    pub(super) fn choose_key(
+        &mut self,
+        entry: &Entry,
+        lane: LaneId,
+        now: Time,
+    ) -> Result<KeyId, (Time, Reason)> {
+        let provider = Gate::at(self.overloaded_until, Reason::Hint, now)
+            .and(self.provider_ceilings.gate(&entry.cost, now));
+        if let Gate::Shut { until, reason } = provider {
+            return Err((until, reason));
+        }
+        let mut best: Option<(u64, KeyId)> = None;
+        let mut soonest = (Time::NEVER, Reason::Fault);
+        for key in self.keys.ids() {
+            if lane.pin.is_some_and(|pin| pin != key) {
+                continue;
+            }
+            match self.key_gate(key, entry, now) {
+                Gate::Open => {
+                    let last = self.keys.key(key).last_grant;
+                    if best.is_none_or(|(other, _)| last < other) {
+                        best = Some((last, key));
+                    }
+                }
+                Gate::Shut { until, reason } => {
+                    if until < soonest.0 || (until == soonest.0 && reason != Reason::Fault) {
+                        soonest = (until, reason);
+                    }
+                }
+            }
+        }
+        best.map(|(_, key)| key).ok_or(soonest)
+    }
+
+    /// The gates of one key, in order. The ceiling comes last: nothing that learns stands behind
+    /// it.
+    fn key_gate(&mut self, key: KeyId, entry: &Entry, now: Time) -> Gate {
+        let barred = match entry.barred {
+            Some((barred, until)) if barred == key => Gate::at(until, Reason::Hint, now),
+            _ => Gate::Open,
+        };
+        let parked = barred.and(self.keys.gate(key, entry.bucket, now));
+        if matches!(
+            parked,
+            Gate::Shut {
+                until: Time::NEVER,
+                ..
+            }
+        ) {
+            return parked;
+        }
+        parked
+            .and(self.control.gate(key, entry.bucket, &entry.cost, now))
+            .and(self.key_ceilings[key.index()].gate(&entry.cost, now))
+    }
 }
 
 impl Scheduler {
@@ -77,64 +150,21 @@ impl Scheduler {
         first
     }
 
-    /// The key that can serve a waiting ticket now, or when and why not.
-    pub(super) fn choose_key(&self, ticket: Ticket, now: Time) -> Result<KeyId, (Time, Reason)> {
-        let entry = self.queue.entry(ticket).expect("a head is alive");
-        let lane = self.queue.lane_at(entry.lane).id;
-        let mut best: Option<(u64, KeyId)> = None;
-        let mut soonest = (Time::NEVER, Reason::Fault);
-        let provider = self.provider_gate(entry, now);
-        if let Gate::Shut { until, reason } = provider {
-            return Err((until, reason));
-        }
-        for key in self.keys_of(lane) {
-            match self.key_gate(key, entry, now) {
-                Gate::Open => {
-                    let last = self.keys.key(key).last_grant;
-                    if best.is_none_or(|(other, _)| last < other) {
-                        best = Some((last, key));
-                    }
-                }
-                Gate::Shut { until, reason } => {
-                    if until < soonest.0 || (until == soonest.0 && reason != Reason::Fault) {
-                        soonest = (until, reason);
-                    }
-                }
-            }
-        }
-        best.map(|(_, key)| key).ok_or(soonest)
-    }
-
-    pub(super) fn provider_gate(&self, entry: &Entry, now: Time) -> Gate {
-        Gate::at(self.overload.until, Reason::Hint, now)
-            .and(self.provider_ceilings.gate(&entry.cost, now))
-    }
-
-    /// The gates of one key, in order. The ceiling comes last: nothing that learns stands behind
-    /// it.
-    pub(super) fn key_gate(&self, key: KeyId, entry: &Entry, now: Time) -> Gate {
-        let barred = match entry.barred {
-            Some((barred, until)) if barred == key => Gate::at(until, Reason::Hint, now),
-            _ => Gate::Open,
-        };
-        barred
-            .and(self.keys.gate(key, entry.bucket, now))
-            .and(self.key_ceilings[key.index()].gate(&entry.cost, now))
-    }
-
     pub(super) fn grant(&mut self, ticket: Ticket, key: KeyId, now: Time) -> Grant {
         let entry = self.queue.entry(ticket).expect("it was just chosen");
-        let cost = entry.cost;
+        let (cost, bucket) = (entry.cost, entry.bucket);
         let attempt =
             1 + u32::from(entry.refusals) + u32::from(entry.errors) + u32::from(entry.key_faults);
         self.keys.on_granted(key, now);
         self.key_ceilings[key.index()].on_granted(&cost);
         self.provider_ceilings.on_granted(&cost);
+        let trail = self.control.on_granted(key, bucket, &cost, now);
         let index = self.attempts.insert(Attempt {
             key,
             cost,
             granted: now,
             started: None,
+            trail,
             answered: false,
             lent: None,
         });
@@ -160,12 +190,14 @@ impl Scheduler {
             self.key_ceilings[attempt.key.index()].on_refunded(&attempt.cost);
             self.provider_ceilings.on_refunded(&attempt.cost);
         }
+        self.control.on_refunded(attempt.key, &attempt.trail);
     }
 
     pub(super) fn end_attempt(&mut self, index: usize) {
         self.reclaim_attempt(index);
         let attempt = self.attempts.remove(index);
         self.keys.on_ended(attempt.key);
+        self.control.on_ended(attempt.key, &attempt.trail);
         if attempt.started.is_some() {
             self.key_ceilings[attempt.key.index()].on_ended();
             self.provider_ceilings.on_ended();

@@ -85,8 +85,9 @@ pub(crate) struct Key {
     parked_until: Time,
     park_reason: Reason,
     bucket_parks: Vec<(u32, Time)>,
-    /// Refusals in a row.
+    /// Refusals in a row, each of a request that was sent after the one before was heard.
     refusals: u32,
+    last_refusal: Option<Time>,
     last_penalty: Option<Time>,
     faulty: Option<Faulty>,
     /// Taken out by the user; what is in flight may finish.
@@ -238,7 +239,9 @@ impl KeyPool {
         if key.is_stale(sent) {
             return None;
         }
-        key.refusals = 0;
+        if key.last_refusal.is_none_or(|last| sent > last) {
+            key.refusals = 0;
+        }
         // A late success from before the fault must not revive a key that was revoked since.
         if key
             .faulty
@@ -265,8 +268,10 @@ impl KeyPool {
         let (penalty, scope, longest) = (self.penalty, self.hint_scope, self.longest_park);
         let key = &mut self.keys[id.index()];
         let stale = key.is_stale(sent);
-        if !stale {
+        // The refusals of one burst are one.
+        if key.last_refusal.is_none_or(|last| sent > last) {
             key.refusals = key.refusals.saturating_add(1);
+            key.last_refusal = Some(now);
         }
         let wait = hint.map_or(Duration::ZERO, |(wait, _)| wait);
         let request_until = now + wait;
@@ -364,6 +369,7 @@ impl Key {
             park_reason: Reason::Hint,
             bucket_parks: Vec::new(),
             refusals: 0,
+            last_refusal: None,
             last_penalty: None,
             faulty: None,
             removed: false,

@@ -44,6 +44,7 @@ impl Scheduler {
         let key = attempt.key;
         attempt.lent = Some(loan);
         self.keys.on_ended(key);
+        self.control.on_ended(key, &attempt.trail);
         if loan == Loan::Woken {
             self.key_ceilings[key.index()].on_ended();
             self.provider_ceilings.on_ended();
@@ -66,6 +67,7 @@ impl Scheduler {
             return;
         };
         self.keys.on_reclaimed(key);
+        self.control.on_reclaimed(key, &attempt.trail);
         if loan == Loan::Woken {
             self.key_ceilings[key.index()].on_reclaimed();
             self.provider_ceilings.on_reclaimed();

@@ -7,18 +7,23 @@
 //! order a waiter would run into what the outcome has just announced.
 
 pub mod ceiling;
+pub mod concurrency;
+mod control;
 pub mod events;
 mod grants;
 pub mod keys;
 mod loans;
 mod names;
 mod outcomes;
+pub mod pace;
 mod queue;
+mod quota;
+mod resume;
 pub mod retry;
 pub mod time;
+mod timing;
 
 use std::collections::VecDeque;
-use std::time::Duration;
 
 use rand::SeedableRng;
 use rand::rngs::SmallRng;
@@ -27,8 +32,9 @@ use slab::Slab;
 use crate::config::{Settings, SettingsError};
 
 use ceiling::Ceilings;
+use control::Control;
 use events::{Ask, Change, Cost, Fingerprint, Grant, KeyId, Name, Reason, Refusal, Ticket, What};
-use grants::Attempt;
+use grants::{Attempt, Gates};
 use keys::KeyPool;
 use names::Names;
 use queue::{LaneId, Newcomer, Place, SlotQueue};
@@ -50,7 +56,7 @@ pub struct Scheduler {
     key_ceilings: Vec<Ceilings>,
     provider_ceilings: Ceilings,
     budget: Budget,
-    usual: Usual,
+    control: Control,
     rng: SmallRng,
     changes: VecDeque<Change>,
     /// Counts the events that may have opened a gate.
@@ -71,10 +77,6 @@ struct Overload {
     in_row: u32,
     until: Time,
 }
-
-/// The usual response time of successes.
-#[derive(Debug, Default)]
-struct Usual(Option<f64>);
 
 impl Scheduler {
     /// A scheduler for these keys; without any it has one anonymous key. `seed` decides the jitter.
@@ -104,7 +106,12 @@ impl Scheduler {
             key_ceilings: Vec::new(),
             provider_ceilings: Ceilings::new(&settings.shared_ceilings, settings.max_concurrency),
             budget: Budget::new(),
-            usual: Usual::default(),
+            control: Control::new(
+                settings.concurrency,
+                settings.pace,
+                settings.max_concurrency.unwrap_or(u32::MAX),
+                seed,
+            ),
             rng: SmallRng::seed_from_u64(seed),
             changes: VecDeque::new(),
             version: 1,
@@ -137,6 +144,7 @@ impl Scheduler {
 
     fn equip_keys(&mut self) {
         let settings = &self.settings;
+        self.control.set_keys(self.keys.len());
         self.key_ceilings.resize_with(self.keys.len(), || {
             Ceilings::new(&settings.ceilings, Some(settings.key_concurrency))
         });
@@ -169,7 +177,6 @@ impl Scheduler {
                 limit: self.settings.queue,
             });
         }
-        self.check_size(&ask.cost)?;
         let pin = match ask.pin {
             Some(key) => Some(self.keys.find(key).ok_or(Refusal::UnknownKey { key })?),
             None => None,
@@ -186,6 +193,7 @@ impl Scheduler {
             bucket: self.buckets.id(ask.bucket.as_ref()),
             pin,
         };
+        self.check_size(lane, &ask.cost)?;
         let known = self.known_wait(lane, now);
         if let Some((until, _)) = known.filter(|&(until, _)| until >= deadline) {
             return Err(Refusal::AllKeysParked { until });
@@ -218,8 +226,17 @@ impl Scheduler {
         let mut granted = None;
         let mut shut = std::mem::take(&mut self.shut_lanes);
         shut.clear();
+        let mut gates = Gates {
+            keys: &self.keys,
+            control: &mut self.control,
+            key_ceilings: &self.key_ceilings,
+            provider_ceilings: &self.provider_ceilings,
+            overloaded_until: self.overload.until,
+        };
         for (lane, ticket) in heads {
-            match self.choose_key(ticket, now) {
+            let entry = self.queue.entry(ticket).expect("a head is alive");
+            let id = self.queue.lane_at(lane).id;
+            match gates.choose_key(entry, id, now) {
                 Ok(key) => {
                     granted = Some((ticket, key));
                     break;
@@ -348,7 +365,19 @@ impl Scheduler {
         }
     }
 
-    fn check_size(&self, cost: &Cost) -> Result<(), Refusal> {
+    fn check_size(&self, lane: LaneId, cost: &Cost) -> Result<(), Refusal> {
+        // Only if no key could ever take it: their quotas may differ.
+        let mut keys = self.keys_of(lane);
+        let largest = keys.try_fold(None, |_, key| {
+            self.control.too_large(key, lane.bucket, cost).map(Some)
+        });
+        if let Some(Some((dimension, cost, limit))) = largest {
+            return Err(Refusal::TooLarge {
+                dimension,
+                cost,
+                limit,
+            });
+        }
         let ceilings = self.key_ceilings.iter().chain([&self.provider_ceilings]);
         match ceilings
             .filter_map(|ceilings| ceilings.too_large(cost))
@@ -373,20 +402,6 @@ impl Scheduler {
     }
 }
 
-impl Usual {
-    fn on_success(&mut self, took: Duration) {
-        let took = took.as_secs_f64();
-        self.0 = Some(
-            self.0
-                .map_or(took, |usual| usual + SMOOTHING * (took - usual)),
-        );
-    }
-
-    fn time(&self) -> Option<Duration> {
-        self.0.map(Duration::from_secs_f64)
-    }
-}
-
 /// Whether a gate that is shut for this reason will surely not open before its moment.
 fn is_certain(reason: Reason) -> bool {
     matches!(
@@ -395,7 +410,5 @@ fn is_certain(reason: Reason) -> bool {
     )
 }
 
-/// Weight of the newest response time in the usual one (as TCP's smoothed round trip, about).
-const SMOOTHING: f64 = 0.1;
 /// Changes kept for a reader that does not read.
 const CHANGES: usize = 1024;

@@ -65,12 +65,21 @@ impl Scheduler {
         let bucket = self.queue.entry(ticket).map(|entry| entry.bucket);
         let bucket = bucket.filter(|&b| b != Names::DEFAULT && feedback.bucket.is_some());
         let mut learned = Learned::default();
+        let attempt = &self.attempts[index];
+        let changes = self
+            .control
+            .on_answer(key, &attempt.trail, feedback, sent, now);
+        for what in changes {
+            self.note(now, Some(key), Some(what));
+        }
         match feedback.class {
             Class::Ok => {
-                self.usual.on_success(now.since(sent));
                 self.budget.on_success(now);
                 self.overload.in_row = 0;
                 let what = self.keys.on_served(key, sent);
+                if what.is_some() {
+                    self.control.on_restored(key);
+                }
                 self.note(now, Some(key), what);
             }
             Class::RateLimited => {
@@ -104,6 +113,7 @@ impl Scheduler {
         if let Some(fault) = feedback.fault {
             let what = self.keys.on_fault(key, fault, sent, now);
             let retired = matches!(what, Some(What::Retired(_)));
+            self.control.on_fault(key, retired);
             self.note(now, Some(key), what);
             if let Some(fault) = self.keys.all_faulty(now).filter(|_| retired) {
                 let waiting: Vec<_> = self.queue.waiting().collect();
@@ -136,7 +146,7 @@ impl Scheduler {
     ) -> Verdict {
         let key = self.attempts[index].key;
         let random = self.rng.random::<f64>();
-        let (settings, usual) = (&self.settings.retry, self.usual.time());
+        let (settings, usual) = (&self.settings.retry, self.control.usual());
         let entry = self.queue.entry_mut(ticket).expect("its attempt is alive");
         let tried = Tried {
             replay: entry.replay,

@@ -1,0 +1,409 @@
+//! The control law of one provider: the estimators side by side, and what each is told.
+//!
+//! Every estimator answers "not before when, and why", and the latest answer binds. A quota that is
+//! told governs its key; where nothing is told, the pace does, within a window that was verified,
+//! and beside the hypothesis that a number in flight is what is limited. After any refusal sends
+//! start slowly. No estimator knows of another; what they must agree on is measured once, in
+//! [`Timing`].
+
+use std::collections::HashMap;
+use std::time::Duration;
+
+use smallvec::SmallVec;
+
+use crate::feedback::{Cause, Class, Feedback};
+
+use super::concurrency::{
+    Aimd, Cap, Concurrency, Controller, Fixed, Gradient, Room, Sample, Sign, VerifiedWindow,
+};
+use super::events::{Cost, Gate, KeyId, Reason, What};
+use super::names::Names;
+use super::pace::{Changed, Pace, PaceSettings, Scene, Stamp};
+use super::quota::{Ledger, Spend};
+use super::resume::SlowResume;
+use super::time::Time;
+use super::timing::Timing;
+
+/// The estimators of one provider.
+#[derive(Debug)]
+pub(crate) struct Control {
+    timing: Timing,
+    window: VerifiedWindow,
+    pace: Pace,
+    keys: Vec<KeyControl>,
+    concurrency: Concurrency,
+    /// Some key was told a quota.
+    told: bool,
+    served: u64,
+    in_flight: u32,
+    first_sent: Option<Time>,
+    last_granted: Option<Time>,
+}
+
+/// The estimators of one key.
+#[derive(Debug)]
+struct KeyControl {
+    default_ledger: Ledger,
+    /// The ledgers of named buckets.
+    ledgers: HashMap<u32, Ledger>,
+    cap: Cap,
+    resume: SlowResume,
+    /// In place of cap and window, if another controller was chosen.
+    controller: Option<Box<dyn Controller>>,
+    in_flight: u32,
+}
+
+/// What an attempt keeps of the moment when it was granted.
+#[derive(Debug)]
+pub(crate) struct Trail {
+    spend: Spend,
+    stamp: Stamp,
+    bucket: u32,
+    /// Others in flight on its key.
+    others: u32,
+    /// In flight on all keys, itself included.
+    load: u32,
+    limit_was_reached: bool,
+}
+
+/// Changes that one answer made.
+pub(crate) type Changes = SmallVec<[What; 2]>;
+
+impl Control {
+    pub(crate) fn new(concurrency: Concurrency, pace: PaceSettings, most: u32, seed: u64) -> Self {
+        Self {
+            timing: Timing::default(),
+            window: VerifiedWindow::new(most),
+            pace: Pace::new(pace, seed),
+            keys: Vec::new(),
+            concurrency,
+            told: false,
+            served: 0,
+            in_flight: 0,
+            first_sent: None,
+            last_granted: None,
+        }
+    }
+
+    /// Makes room for so many keys.
+    pub(crate) fn set_keys(&mut self, count: usize) {
+        let concurrency = &self.concurrency;
+        self.keys
+            .resize_with(count, || KeyControl::new(concurrency));
+    }
+
+    /// The usual time of an answer; none before the first.
+    pub(crate) fn usual(&self) -> Option<Duration> {
+        self.timing.answer().map(Duration::from_secs_f64)
+    }
+
+    /// What an ask of this cost could never pass on this key: dimension, cost and limit.
+    pub(crate) fn too_large(
+        &self,
+        key: KeyId,
+        bucket: u32,
+        cost: &Cost,
+    ) -> Option<(crate::feedback::Dimension, f64, f64)> {
+        self.keys[key.index()].ledger(bucket)?.too_large(cost)
+    }
+
+    /// The gate of one key for an ask.
+    pub(crate) fn gate(&mut self, key: KeyId, bucket: u32, cost: &Cost, now: Time) -> Gate {
+        let share = (UNKNOWN_IN_FLIGHT / self.keys.len().max(1) as u32).max(1);
+        let control = &mut self.keys[key.index()];
+        let room = control.room();
+        let resume = control.resume.gate(now);
+        let ledger = control.ledger_mut(bucket);
+        let quota = ledger.gate(cost, &self.timing, now);
+        let ledger_told = ledger.is_told();
+        let unknown = self.told && !ledger_told && !ledger.is_silent();
+        let crowded = unknown && ledger.in_flight() >= share;
+        if crowded || room == Room::Full {
+            return WAIT;
+        }
+        let pace = match room {
+            Room::Trial if !self.pace.is_known(key) => WAIT,
+            Room::AtOnce if !self.pace.is_strict() => Gate::Open,
+            _ => self.pace.gate(key, now),
+        };
+        let silent = if ledger_told || unknown {
+            Gate::Open
+        } else {
+            self.silent_gate(now)
+        };
+        resume.and(quota).and(pace).and(silent)
+    }
+
+    /// The gate of a provider that says nothing.
+    fn silent_gate(&self, now: Time) -> Gate {
+        if !matches!(self.concurrency, Concurrency::Adaptive) {
+            return Gate::Open;
+        }
+        let began = self.first_sent.unwrap_or(now);
+        if f64::from(self.in_flight) >= self.window.allowance(now.secs_since(began)).floor() {
+            return match self.window.next_allowance(self.in_flight, began) {
+                Some(until) => Gate::at(until, Reason::Limit, now),
+                None => WAIT,
+            };
+        }
+        // Sends are a little apart, so that one refusal is heard before the next send.
+        let gap = self.timing.answer().map_or(FIRST_GAP, |answer| {
+            (0.5 * answer / self.window.size()).min(FIRST_GAP)
+        });
+        let next = self.last_granted.map_or(now, |last| last.plus_secs(gap));
+        Gate::at(next, Reason::Resume, now)
+    }
+
+    /// An ask was granted.
+    pub(crate) fn on_granted(&mut self, key: KeyId, bucket: u32, cost: &Cost, now: Time) -> Trail {
+        let hearing = self.timing.hearing();
+        let control = &mut self.keys[key.index()];
+        let others = control.in_flight;
+        control.in_flight += 1;
+        self.in_flight += 1;
+        self.first_sent.get_or_insert(now);
+        control.resume.on_sent(hearing, self.told, now);
+        control.cap.on_sent(now);
+        if control.cap.is_on_trial() {
+            control.resume.rest(hearing, now);
+        }
+        let limit = control
+            .controller
+            .as_ref()
+            .map(|controller| controller.limit());
+        let limit_was_reached = limit.is_some_and(|limit| control.in_flight >= limit);
+        let spend = control.ledger_mut(bucket).on_sent(cost, &self.timing, now);
+        self.last_granted = Some(now);
+        Trail {
+            spend,
+            stamp: self.pace.on_sent(key, now),
+            bucket,
+            others,
+            load: self.in_flight,
+            limit_was_reached,
+        }
+    }
+
+    /// The server refused the key itself; `out` says whether it is out of use now.
+    pub(crate) fn on_fault(&mut self, key: KeyId, out: bool) {
+        self.pace.on_fault(key, out);
+    }
+
+    /// A key is in use again.
+    pub(crate) fn on_restored(&mut self, key: KeyId) {
+        self.pace.on_restored(key);
+    }
+
+    /// An attempt never left: everything is as before.
+    pub(crate) fn on_refunded(&mut self, key: KeyId, trail: &Trail) {
+        self.keys[key.index()]
+            .ledger_mut(trail.bucket)
+            .refund(&trail.spend);
+        self.pace.on_explained(key, &trail.stamp);
+    }
+
+    /// An attempt no longer takes a slot.
+    pub(crate) fn on_ended(&mut self, key: KeyId, trail: &Trail) {
+        let control = &mut self.keys[key.index()];
+        control.in_flight = control.in_flight.saturating_sub(1);
+        control.ledger_mut(trail.bucket).on_ended();
+        self.in_flight = self.in_flight.saturating_sub(1);
+    }
+
+    /// An attempt that had lent its slot takes it again.
+    pub(crate) fn on_reclaimed(&mut self, key: KeyId, trail: &Trail) {
+        let control = &mut self.keys[key.index()];
+        control.in_flight += 1;
+        control.ledger_mut(trail.bucket).on_reclaimed();
+        self.in_flight += 1;
+    }
+
+    /// An answer came to an attempt that was sent at `sent`. Its slot is still taken.
+    pub(crate) fn on_answer(
+        &mut self,
+        key: KeyId,
+        trail: &Trail,
+        feedback: &Feedback,
+        sent: Time,
+        now: Time,
+    ) -> Changes {
+        let mut changes = Changes::new();
+        let took = now.secs_since(sent).max(0.0);
+        if let Some(date) = feedback.date {
+            self.timing.clock.on_date(date, sent, now);
+        }
+        let refused = matches!(feedback.class, Class::RateLimited | Class::QuotaExhausted);
+        let control = &mut self.keys[key.index()];
+        let explained = control.ledger_mut(trail.bucket).on_feedback(
+            &trail.spend,
+            feedback,
+            refused,
+            &mut self.timing,
+            now,
+            |what| changes.push(what),
+        );
+        self.told |= control.ledger_mut(trail.bucket).is_told();
+        match feedback.class {
+            Class::Ok => self.on_served(key, trail, took, &mut changes, now),
+            Class::RateLimited => {
+                self.on_refused(key, trail, feedback, explained, took, &mut changes, now);
+            }
+            Class::QuotaExhausted => self.pace.on_explained(key, &trail.stamp),
+            Class::Overloaded | Class::Transient | Class::Fatal => {}
+        }
+        let share_left = self.keys[key.index()].ledger_mut(trail.bucket).share_left();
+        let sign = match feedback.class {
+            Class::Ok => Sign::Served,
+            Class::RateLimited => Sign::RateLimited,
+            Class::Overloaded => Sign::Overloaded,
+            Class::QuotaExhausted | Class::Transient | Class::Fatal => Sign::Nothing,
+        };
+        let sample = Sample {
+            sent,
+            latency: took,
+            in_flight: trail.others + 1,
+            limit_was_reached: trail.limit_was_reached,
+            sign,
+            share_left,
+        };
+        if let Some(controller) = &mut self.keys[key.index()].controller {
+            changes.extend(controller.on_sample(&sample, now));
+        } else if !self.told {
+            changes.extend(self.window.on_sample(
+                &Sample {
+                    in_flight: trail.load,
+                    ..sample
+                },
+                now,
+            ));
+        }
+        changes
+    }
+
+    fn on_served(
+        &mut self,
+        key: KeyId,
+        trail: &Trail,
+        took: f64,
+        changes: &mut Changes,
+        now: Time,
+    ) {
+        if self.served == 0 {
+            self.window.raise_to(self.in_flight.saturating_sub(1));
+        }
+        self.served += 1;
+        self.timing.on_success(took);
+        let may_try = self.pace.may_try();
+        self.keys[key.index()].cap.on_served(trail.others, may_try);
+        let scene = Scene {
+            keys: self.keys.len(),
+            told: self.told,
+            served: self.served,
+            in_flight: self.in_flight.saturating_sub(1),
+            timing: &self.timing,
+        };
+        let changed = self.pace.on_success(key, &trail.stamp, took, &scene, now);
+        changes.extend(changed.map(Changed::into_what));
+    }
+
+    #[expect(
+        clippy::too_many_arguments,
+        reason = "all that a refusal can be judged by"
+    )]
+    fn on_refused(
+        &mut self,
+        key: KeyId,
+        trail: &Trail,
+        feedback: &Feedback,
+        explained: bool,
+        took: f64,
+        changes: &mut Changes,
+        now: Time,
+    ) {
+        self.timing.on_refusal(took, now);
+        let keys = self.keys.len();
+        let control = &mut self.keys[key.index()];
+        control.resume.on_refused(self.timing.hearing(), now);
+        match feedback.cause {
+            Some(Cause::Concurrency) => control.cap.on_named(trail.others),
+            Some(Cause::Rate) => control.cap.on_rate_named(),
+            None => {}
+        }
+        if explained || feedback.cause == Some(Cause::Concurrency) {
+            self.pace.on_explained(key, &trail.stamp);
+            return;
+        }
+        let scene = Scene {
+            keys,
+            told: self.told,
+            served: self.served,
+            in_flight: self.in_flight.saturating_sub(1),
+            timing: &self.timing,
+        };
+        let load = trail.load - 1;
+        let refused = self
+            .pace
+            .on_refused(key, &trail.stamp, feedback.wait, load, &scene, now);
+        let may_be_cap = !self.told || keys == 1;
+        if may_be_cap && !refused.same_episode {
+            let jitter = self.timing.jitter();
+            control.cap.on_refused(trail.others, trail.stamp.at, jitter);
+        }
+        changes.extend(refused.changed.map(Changed::into_what));
+    }
+}
+
+impl KeyControl {
+    fn new(concurrency: &Concurrency) -> Self {
+        let controller: Option<Box<dyn Controller>> = match concurrency {
+            Concurrency::Adaptive => None,
+            Concurrency::Aimd(settings) => Some(Box::new(Aimd::new(*settings))),
+            Concurrency::Fixed(settings) => Some(Box::new(Fixed::new(*settings))),
+            Concurrency::Gradient(settings) => Some(Box::new(Gradient::new(*settings))),
+        };
+        Self {
+            default_ledger: Ledger::default(),
+            ledgers: HashMap::new(),
+            cap: Cap::default(),
+            resume: SlowResume::default(),
+            controller,
+            in_flight: 0,
+        }
+    }
+
+    fn room(&self) -> Room {
+        match &self.controller {
+            Some(controller) if self.in_flight >= controller.limit() => Room::Full,
+            Some(_) => Room::AtPace,
+            None => self.cap.room(self.in_flight),
+        }
+    }
+
+    fn ledger(&self, bucket: u32) -> Option<&Ledger> {
+        if bucket == Names::DEFAULT {
+            Some(&self.default_ledger)
+        } else {
+            self.ledgers.get(&bucket)
+        }
+    }
+
+    fn ledger_mut(&mut self, bucket: u32) -> &mut Ledger {
+        if bucket == Names::DEFAULT {
+            &mut self.default_ledger
+        } else {
+            self.ledgers.entry(bucket).or_default()
+        }
+    }
+}
+
+/// Shut until something else happens.
+const WAIT: Gate = Gate::Shut {
+    until: Time::NEVER,
+    reason: Reason::Limit,
+};
+/// In seconds, before the first answer: longer than a refusal's way back, so one surprise is one
+/// refusal, and sixteen are in flight within 160 ms.
+const FIRST_GAP: f64 = 0.01;
+/// In flight over all keys whose quotas are not told yet while others' are: as many as at the start
+/// of everything.
+const UNKNOWN_IN_FLIGHT: u32 = 16;

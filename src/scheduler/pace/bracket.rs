@@ -1,0 +1,240 @@
+//! What is known of a rate that nobody tells: two bounds and the pace between them.
+//!
+//! The only evidence is refusals. At a refusal the credit was about nothing, so it is an *anchor*:
+//! what was accepted from one anchor to the next, over the time between them, bounds the rate from
+//! both sides. "The pace held for a while" bounds nothing: saved-up credit hides a pace that is too
+//! high. Between the bounds the pace is found by bisection, from the slow side, because accepted
+//! steps are free and refused ones are not.
+
+use crate::scheduler::time::Time;
+
+/// Bounds for a rate in sends per second, shared by the keys that agree.
+#[derive(Clone, Debug)]
+pub(super) struct Bracket {
+    /// Sends per second on each key; infinite while nothing is known.
+    pub(super) pace: f64,
+    /// The rate is at least this.
+    pub(super) low: f64,
+    /// The rate is below this.
+    pub(super) high: f64,
+    /// The most that can have been saved up when nothing was sent.
+    pub(super) credit: f64,
+    /// The limit lets much through, then nothing for long: counts between anchors do not bound it.
+    pub(super) windowed: bool,
+    /// Whose evidence the low bound is.
+    pub(super) low_of: Option<usize>,
+    /// Sends since the pace last changed.
+    pub(super) held: f64,
+    /// Sends since the last refusal or probe.
+    pub(super) quiet: f64,
+    /// The pace that held before the probe that runs.
+    pub(super) before_probe: Option<f64>,
+    /// By how much the next step of a probe raises the pace.
+    probe_gain: f64,
+    /// How often the bounds met without a probe between.
+    collapses: u32,
+    /// Its last refused key contradicts what the others were granted.
+    pub(super) odd: bool,
+    /// Which key was refused last, and how often in a row.
+    pub(super) refused_last: Option<usize>,
+    pub(super) refused_in_a_row: u32,
+}
+
+impl Default for Bracket {
+    fn default() -> Self {
+        Self {
+            pace: f64::INFINITY,
+            low: 0.0,
+            high: f64::INFINITY,
+            credit: f64::INFINITY,
+            windowed: false,
+            low_of: None,
+            held: 0.0,
+            quiet: 0.0,
+            before_probe: None,
+            probe_gain: FIRST_GAIN,
+            collapses: 0,
+            odd: false,
+            refused_last: None,
+            refused_in_a_row: 0,
+        }
+    }
+}
+
+impl Bracket {
+    pub(super) fn is_known(&self) -> bool {
+        self.pace.is_finite()
+    }
+
+    pub(super) fn middle(&self) -> f64 {
+        f64::midpoint(self.low, self.high)
+    }
+
+    pub(super) fn quarter(&self) -> f64 {
+        self.low + 0.25 * (self.high - self.low)
+    }
+
+    /// Whether the bounds are further apart than this share of the upper one.
+    pub(super) fn is_wider(&self, share: f64) -> bool {
+        self.high - self.low > share * self.high
+    }
+
+    pub(super) fn lower_high(&mut self, bound: f64) {
+        self.high = self.high.min(bound);
+    }
+
+    /// The bounds met or crossed: the limit fell, or jitter made one of them false. Cuts deeper
+    /// each time, for a limit that fell far.
+    pub(super) fn uncross(&mut self, near: f64) {
+        if self.low >= near * self.high {
+            let cut = COLLAPSE * 2_f64.powi(self.collapses.min(MOST_COLLAPSES) as i32);
+            self.low = self.high * (1.0 - cut).max(0.0);
+            self.collapses += 1;
+        }
+    }
+
+    pub(super) fn raise_low(&mut self, bound: f64, of: usize) {
+        if !self.windowed && bound > self.low {
+            self.low = bound.min(self.high);
+            self.low_of = Some(of);
+        }
+    }
+
+    /// A refusal ends whatever was tried.
+    pub(super) fn restart(&mut self) {
+        self.held = 0.0;
+        self.quiet = 0.0;
+        self.probe_gain = FIRST_GAIN;
+    }
+
+    /// One step up to look whether the limit rose.
+    pub(super) fn probe(&mut self) {
+        if self.before_probe.is_none() {
+            self.before_probe = Some(self.pace);
+        }
+        self.collapses = 0;
+        self.pace *= 1.0 + self.probe_gain;
+        self.probe_gain = (2.0 * self.probe_gain).min(MOST_GAIN);
+        self.high = self.high.max(1.001 * self.pace);
+        self.quiet = 0.0;
+    }
+
+    /// A key was refused, whichever: counts how often the same one was in a row.
+    pub(super) fn note_refused(&mut self, key: usize) {
+        if self.refused_last == Some(key) {
+            self.refused_in_a_row += 1;
+        } else {
+            self.refused_last = Some(key);
+            self.refused_in_a_row = 1;
+        }
+    }
+
+    /// The odd key has left: what it made the others believe is taken back.
+    pub(super) fn widen_after_split(&mut self) {
+        self.high = 2.0 * self.pace;
+        self.refused_last = None;
+        self.refused_in_a_row = 0;
+        self.held = 0.0;
+        self.quiet = f64::MAX;
+        self.before_probe = Some(self.pace);
+        self.probe_gain = 0.25;
+    }
+
+    /// Whether the pace has stood long enough for a step up.
+    pub(super) fn is_due(&self, keys: f64) -> bool {
+        let near = self.high - self.pace < NEAR * self.pace;
+        let enough = if near {
+            NEAR_SENDS
+        } else {
+            self.credit.clamp(3.0, 8.0) * keys.min(3.0)
+        };
+        self.low >= 0.95 * self.pace || self.held >= enough
+    }
+
+    /// Whether a running probe has stood long enough for its next step.
+    pub(super) fn probe_is_due(&self, keys: f64) -> bool {
+        let step = self.credit.clamp(8.0, 40.0) * keys.min(3.0);
+        self.quiet >= QUIET || self.before_probe.is_some() && self.held >= step
+    }
+}
+
+/// An anchor of one key, and what it has accepted since.
+#[derive(Clone, Debug, Default)]
+pub(super) struct Evidence {
+    /// When the key was refused, as of the send; none before the first refusal.
+    pub(super) anchor: Option<Time>,
+    /// The first refusal of those in a row that the anchor is the last of.
+    pub(super) block_began: Time,
+    /// Sends since the anchor (or ever) that were not refused, answered or not.
+    pub(super) accepted: f64,
+    /// The first of them.
+    pub(super) first_accepted: Option<Time>,
+    /// The slowest pace since the anchor.
+    pub(super) slowest: f64,
+    /// Sends since the last time that the key came back from a block, and when that was.
+    pub(super) segment: (Option<Time>, f64),
+    /// Sends since the pace last changed, and the first of them.
+    pub(super) since_change: (Option<Time>, f64),
+    /// Refused, and not accepted since.
+    pub(super) blocked: bool,
+}
+
+impl Evidence {
+    /// The rate that would have refused after the anchor what was refused now: level at the anchor
+    /// below one, so at least all but one of what was accepted has come in since.
+    pub(super) fn low(&self, jitter: f64, at: Time) -> Option<f64> {
+        let anchor = self.anchor?;
+        Some(((self.accepted - 1.0) / (at.secs_since(anchor) + jitter).max(TICK)).max(0.0))
+    }
+
+    /// The highest rate that can have refused a send at `at`. The wait before the first send does
+    /// not count: credit may have run over.
+    pub(super) fn high(&self, jitter: f64, at: Time) -> f64 {
+        let since = self.first_accepted.or(self.anchor).unwrap_or(Time::START);
+        (self.accepted + 1.0) / (at.secs_since(since) - jitter).max(TICK)
+    }
+
+    /// Starts counting at a new pace.
+    pub(super) fn pace_changed(&mut self) {
+        self.since_change = (None, 0.0);
+    }
+
+    pub(super) fn on_sent(&mut self, now: Time) {
+        self.accepted += 1.0;
+        self.segment.0.get_or_insert(now);
+        self.segment.1 += 1.0;
+        if self.anchor.is_some() && self.first_accepted.is_none() {
+            self.first_accepted = Some(now);
+        }
+        self.since_change.0.get_or_insert(now);
+        self.since_change.1 += 1.0;
+    }
+
+    /// A send of before turned out refused.
+    pub(super) fn uncount(&mut self, sent: Time) {
+        if self.anchor.is_none_or(|anchor| sent > anchor) {
+            self.accepted -= 1.0;
+        }
+        self.segment.1 -= 1.0;
+        if self.since_change.0.is_some_and(|since| sent >= since) {
+            self.since_change.1 -= 1.0;
+        }
+    }
+}
+
+/// Shorter times are measured as this.
+pub(super) const TICK: f64 = 1e-3;
+/// A first step of a probe: what jitter alone would refuse is not worth asking.
+const FIRST_GAIN: f64 = 0.02;
+/// A limit that rose far is found in a few steps, and the refusal that ends a probe stays one.
+const MOST_GAIN: f64 = 0.5;
+/// 3, 6, 12 … %: the first is what jitter can do, three of them find a limit that fell to a half.
+const COLLAPSE: f64 = 0.03;
+const MOST_COLLAPSES: u32 = 5;
+/// Within a tenth of the upper bound a step gains little, so it waits for [`NEAR_SENDS`].
+const NEAR: f64 = 0.1;
+/// As many sends as make a tenth above the pace visible over a credit of a few.
+const NEAR_SENDS: f64 = 60.0;
+/// Sends without a refusal before a limit is asked whether it rose: with one refusal each, well
+/// within the budget of 1 %.
+const QUIET: f64 = 150.0;

@@ -1,0 +1,132 @@
+//! What a success says about the rate: little on its own, enough of them a step up.
+
+use crate::scheduler::events::{Because, KeyId};
+use crate::scheduler::time::Time;
+
+use super::bracket::TICK;
+use super::learned::Learned;
+use super::{Changed, KNOCK_MEMORY, POOLED_COUNTS, Scene, Stamp};
+
+impl Learned {
+    /// The first success after a block ends a segment of the key's history. Where the limit is like
+    /// a window, segments are the only measure of the rate.
+    pub(super) fn come_back(&mut self, key: KeyId, stamp: &Stamp, now: Time) -> Option<Changed> {
+        let track = &mut self.keys[key.index()];
+        let evidence = &mut track.evidence;
+        let after_anchor = evidence.anchor.is_some_and(|anchor| stamp.at > anchor);
+        if !evidence.blocked || !after_anchor {
+            return None;
+        }
+        evidence.blocked = false;
+        let (since, sent) = evidence.segment;
+        evidence.segment = (Some(stamp.at), evidence.accepted);
+        let span = stamp.at.secs_since(since?).max(TICK);
+        let bracket = &mut self.brackets[track.bracket];
+        if !bracket.windowed {
+            return None;
+        }
+        let mean = sent.max(1.0) / span;
+        let from = bracket.pace;
+        bracket.high = bracket.high.max(1.05 * mean).min(1.3 * mean);
+        bracket.pace = 0.97 * mean;
+        bracket.low = bracket.low.min(bracket.pace);
+        track.next = track.next.max(now);
+        Some(Changed {
+            from,
+            to: bracket.pace,
+            why: Because::Recovered,
+        })
+    }
+
+    /// The pace holds: raise the lower bound by the count, and take a step up when it is due.
+    pub(super) fn hold(&mut self, key: KeyId, scene: &Scene<'_>, now: Time) -> Option<Changed> {
+        let index = self.keys[key.index()].bracket;
+        if !self.brackets[index].is_known() {
+            return None;
+        }
+        self.raise_low(key.index(), scene, now);
+        let members = self
+            .keys
+            .iter()
+            .filter(|track| track.bracket == index)
+            .count() as f64;
+        let knocks = self
+            .keys
+            .iter()
+            .filter(|track| track.bracket == index)
+            .map(|track| track.knocks.count(KNOCK_MEMORY, now))
+            .max()
+            .unwrap_or(0)
+            + u32::from(self.asked_to_wait);
+        let (budget, asked) = (self.budget.allows(), self.asked_to_wait);
+        let bracket = &mut self.brackets[index];
+        if !bracket.is_due(members) {
+            return None;
+        }
+        let from = bracket.pace;
+        let room = bracket.high - bracket.pace;
+        if room > 0.02 * bracket.pace {
+            bracket.before_probe = None;
+            if knocks >= 3 && (bracket.low > 0.6 * bracket.high || asked) {
+                if bracket.pace < 0.98 * bracket.low {
+                    bracket.pace = 0.995 * bracket.low;
+                }
+            } else if budget && (knocks <= 2 || knocks <= 3 && room > 0.04 * bracket.pace)
+                || room > 0.25 * bracket.pace
+            {
+                bracket.pace = f64::midpoint(bracket.pace, bracket.high).min(1.5 * bracket.pace);
+            }
+        } else if budget && knocks <= 2 && bracket.probe_is_due(members) {
+            bracket.probe();
+        }
+        if bracket.pace == from {
+            return None;
+        }
+        bracket.held = 0.0;
+        let to = bracket.pace;
+        for track in self.keys.iter_mut().filter(|track| track.bracket == index) {
+            track.evidence.pace_changed();
+        }
+        Some(Changed {
+            from,
+            to,
+            why: Because::Probed,
+        })
+    }
+
+    /// Sound lower bounds: what was accepted since the anchor, and what was sent since the pace last
+    /// changed less all credit there can be.
+    fn raise_low(&mut self, key: usize, scene: &Scene<'_>, now: Time) {
+        let track = &self.keys[key];
+        let bracket = &mut self.brackets[track.bracket];
+        let evidence = &track.evidence;
+        let jitter = scene.timing.jitter();
+        let heard = now.plus_secs(-scene.timing.hearing());
+        let Some(last) = track.last_accepted else {
+            return;
+        };
+        // The latest send may still turn out refused.
+        let unheard = if last > heard { 1.0 } else { 0.0 };
+        let mut low = 0.0_f64;
+        if let Some(anchor) = evidence.anchor {
+            let needed = if scene.told && scene.keys > 1 {
+                POOLED_COUNTS
+            } else {
+                2.0
+            };
+            if evidence.accepted - unheard >= needed {
+                let span = heard.min(last).secs_since(anchor) + jitter;
+                low = low.max((evidence.accepted - unheard - 1.0) / span.max(TICK));
+            }
+        }
+        let (since, sent) = evidence.since_change;
+        if sent - unheard > bracket.credit.max(1.0) {
+            let span = last.secs_since(since.unwrap_or(last)) - unheard / bracket.pace;
+            low = low.max((sent - unheard - bracket.credit) / span.max(TICK));
+        }
+        let low = low.min(bracket.pace);
+        if low <= bracket.high {
+            bracket.raise_low(low, key);
+        }
+    }
+}

@@ -1,0 +1,153 @@
+//! The rate learned from refusals, without any configuration.
+//!
+//! Several keys share one [`Bracket`], so that one refusal teaches all of them; a key that alone is
+//! refused leaves it. Each key keeps its own evidence, because an anchor is a moment of one counter.
+//! Refusals are paid from a budget: without one, nothing is tried.
+
+use crate::scheduler::events::{Gate, KeyId, Reason};
+use crate::scheduler::time::Time;
+
+use super::bracket::{Bracket, Evidence};
+use super::knocks::{Budget, Knocks};
+use super::{Changed, Scene, Stamp};
+
+/// The learned rates of one provider.
+#[derive(Clone, Debug)]
+pub(crate) struct Learned {
+    pub(super) brackets: Vec<Bracket>,
+    pub(super) keys: Vec<KeyPace>,
+    pub(super) budget: Budget,
+    /// The server has asked to wait before: it counts who does not.
+    pub(super) asked_to_wait: bool,
+}
+
+/// One key's place in a bracket.
+#[derive(Clone, Debug, Default)]
+pub(super) struct KeyPace {
+    pub(super) bracket: usize,
+    pub(super) evidence: Evidence,
+    pub(super) next: Time,
+    /// The wait after a refusal, doubled for each in a row.
+    pub(super) backoff: f64,
+    pub(super) refused_in_a_row: u32,
+    /// Refusals of what was sent before belong to the episode that ended here.
+    pub(super) cut: Option<Time>,
+    pub(super) started: Option<Time>,
+    pub(super) last_sent: Option<Time>,
+    /// The last send that was not refused.
+    pub(super) last_accepted: Option<Time>,
+    pub(super) knocks: Knocks,
+    pub(super) out: bool,
+}
+
+impl Default for Learned {
+    fn default() -> Self {
+        Self {
+            brackets: vec![Bracket::default()],
+            keys: Vec::new(),
+            budget: Budget::default(),
+            asked_to_wait: false,
+        }
+    }
+}
+
+impl Learned {
+    /// Whether and when the pace lets the key send.
+    pub(crate) fn gate(&self, key: KeyId, now: Time) -> Gate {
+        let next = self
+            .keys
+            .get(key.index())
+            .map_or(Time::START, |key| key.next);
+        Gate::at(next, Reason::Pace, now)
+    }
+
+    /// Whether a rate was learned for the key.
+    pub(crate) fn is_known(&self, key: KeyId) -> bool {
+        self.rate(key).is_finite()
+    }
+
+    /// The learned rate of a key in sends per second; infinite while nothing is known.
+    pub(crate) fn rate(&self, key: KeyId) -> f64 {
+        self.keys
+            .get(key.index())
+            .map_or(f64::INFINITY, |key| self.brackets[key.bracket].pace)
+    }
+
+    /// Whether a refusal budget is left for a trial.
+    pub(crate) fn may_try(&self) -> bool {
+        self.budget.allows()
+    }
+
+    /// Whether the server has ever asked to wait.
+    pub(crate) fn was_asked_to_wait(&self) -> bool {
+        self.asked_to_wait
+    }
+
+    /// A request was sent on a key.
+    pub(crate) fn on_sent(&mut self, key: KeyId, now: Time) -> Stamp {
+        let track = self.track(key);
+        let before = track.last_accepted.replace(now);
+        track.started.get_or_insert(now);
+        track.last_sent = Some(now);
+        track.evidence.on_sent(now);
+        let index = track.bracket;
+        let bracket = &mut self.brackets[index];
+        if bracket.is_known() {
+            // A little may be caught up, so that rounded waits do not add up to a slower pace.
+            let period = bracket.pace.recip();
+            let track = &mut self.keys[key.index()];
+            track.next = track
+                .next
+                .plus_secs(period)
+                .max(now.plus_secs(CATCH_UP * period));
+            bracket.held += 1.0;
+            bracket.quiet += 1.0;
+        }
+        Stamp { at: now, before }
+    }
+
+    /// A request was served.
+    pub(crate) fn on_success(
+        &mut self,
+        key: KeyId,
+        stamp: &Stamp,
+        scene: &Scene<'_>,
+        now: Time,
+    ) -> Option<Changed> {
+        self.budget.earn();
+        let came_back = self.come_back(key, stamp, now);
+        self.hold(key, scene, now).or(came_back)
+    }
+
+    /// A request was refused and a quota explains it: it only does not count.
+    pub(crate) fn on_explained(&mut self, key: KeyId, stamp: &Stamp) {
+        let track = self.track(key);
+        track.evidence.uncount(stamp.at);
+        if track.last_accepted == Some(stamp.at) {
+            track.last_accepted = stamp.before;
+        }
+    }
+
+    /// The key is banned: what its refusals said about the rate is void.
+    pub(crate) fn forget_anchor(&mut self, key: KeyId) {
+        let track = self.track(key);
+        track.evidence.anchor = None;
+        track.evidence.accepted = 0.0;
+        track.evidence.segment = (None, 0.0);
+    }
+
+    /// A key is out of use, or in use again: whether it counts as one of its bracket.
+    pub(crate) fn set_out(&mut self, key: KeyId, out: bool) {
+        self.track(key).out = out;
+    }
+
+    pub(super) fn track(&mut self, key: KeyId) -> &mut KeyPace {
+        if self.keys.len() <= key.index() {
+            self.keys.resize_with(key.index() + 1, KeyPace::default);
+        }
+        &mut self.keys[key.index()]
+    }
+}
+
+/// How much of a period a send waits at least, however late the ones before were.
+const CATCH_UP: f64 = 0.9;

@@ -1,0 +1,354 @@
+//! What a refusal that no quota explains says about the rate.
+
+use crate::feedback::Wait;
+use crate::scheduler::events::{Because, KeyId};
+use crate::scheduler::time::Time;
+
+use super::bracket::{Bracket, TICK};
+use super::learned::{KeyPace, Learned};
+use super::{Changed, KNOCK_MEMORY, POOLED_COUNTS, Refused, Scene, Stamp};
+
+/// How long the server asked to wait, as the pace uses it.
+#[derive(Clone, Copy, Debug)]
+struct Hint {
+    seconds: f64,
+    /// Whole seconds: up to a second longer than it needs to be.
+    coarse: bool,
+}
+
+/// A refusal in its circumstances.
+struct Case<'a> {
+    key: usize,
+    sent: Time,
+    /// Requests in flight on all keys when it was sent.
+    in_flight: u32,
+    /// The pace of this very send, which may have been sent early.
+    momentary: f64,
+    /// Seconds since the last accepted send.
+    gap: f64,
+    /// Refusals of this key in the last seconds, this one not counted.
+    knocks: u32,
+    asked_to_wait: bool,
+    alone: bool,
+    scene: &'a Scene<'a>,
+}
+
+impl Learned {
+    /// A request was refused and nothing told explains it. `in_flight` is how many others were in
+    /// flight, on all keys, when it was sent. How long the key itself rests on a coarse hint
+    /// is not for the pace to say.
+    pub(crate) fn on_refused(
+        &mut self,
+        key: KeyId,
+        stamp: &Stamp,
+        wait: Option<Wait>,
+        in_flight: u32,
+        scene: &Scene<'_>,
+        now: Time,
+    ) -> Refused {
+        let hint = wait.map(|wait| Hint {
+            seconds: wait.delay.as_secs_f64(),
+            coarse: wait.grain.as_secs_f64() > COARSE,
+        });
+        self.asked_to_wait |= hint.is_some_and(|hint| hint.coarse && hint.seconds > 0.0);
+        self.on_explained(key, stamp);
+        let track = self.track(key);
+        let knocks = track.knocks.count(KNOCK_MEMORY, now);
+        track.knocks.push(now);
+        if track.cut.is_some_and(|cut| stamp.at <= cut) {
+            return Refused {
+                changed: None,
+                same_episode: true,
+            };
+        }
+        self.budget.spend();
+        let case = self.case(key.index(), stamp, in_flight, knocks, scene);
+        let (bracket, backoff) = self.judge(&case, now);
+        let from = self.brackets[self.keys[case.key].bracket].pace;
+        let to = bracket.pace;
+        let probed = self.brackets[self.keys[case.key].bracket]
+            .before_probe
+            .is_some();
+        self.take_anchor(&case, to, hint, now);
+        self.share(bracket, backoff, &case);
+        let why = if probed {
+            Because::ProbeRefused
+        } else {
+            Because::RateLimited
+        };
+        Refused {
+            changed: Some(Changed { from, to, why }),
+            same_episode: false,
+        }
+    }
+
+    fn case<'a>(
+        &self,
+        key: usize,
+        stamp: &Stamp,
+        in_flight: u32,
+        knocks: u32,
+        scene: &'a Scene<'a>,
+    ) -> Case<'a> {
+        let track = &self.keys[key];
+        let bracket = &self.brackets[track.bracket];
+        let since = |moment: Option<Time>| {
+            moment
+                .map_or(f64::INFINITY, |moment| stamp.at.secs_since(moment))
+                .max(TICK)
+        };
+        let before = stamp.before.max(track.evidence.anchor);
+        let momentary = if bracket.is_known() {
+            bracket.pace.max(since(before).recip())
+        } else {
+            bracket.pace
+        };
+        Case {
+            key,
+            sent: stamp.at,
+            in_flight,
+            momentary,
+            gap: since(track.last_accepted),
+            knocks,
+            asked_to_wait: self.asked_to_wait,
+            alone: scene.keys <= 1,
+            scene,
+        }
+    }
+
+    /// The bracket as this refusal leaves it, and how long the others of it wait.
+    fn judge(&mut self, case: &Case<'_>, now: Time) -> (Bracket, f64) {
+        let track = &mut self.keys[case.key];
+        let mut bracket = self.brackets[track.bracket].clone();
+        bracket.note_refused(case.key);
+        let accepted = track.evidence.accepted;
+        if track.evidence.anchor.is_none() {
+            track.first_refusal(&mut bracket, case, now);
+        } else if accepted < 1.0 {
+            track.refused_again(&mut bracket, case, now);
+        } else {
+            track.refused_after(&mut bracket, case, now);
+        }
+        if let Some(held) = bracket.before_probe.take() {
+            let short_of_it = case.momentary < 2.0 * held && held >= 0.9 * bracket.low;
+            if accepted >= PROBE_COUNTS && short_of_it {
+                bracket.pace = held.min(bracket.high);
+                bracket.high = bracket.high.min(1.03 * held).max(bracket.pace);
+            }
+        }
+        bracket.restart();
+        (bracket, track.backoff)
+    }
+
+    /// Starts the key's count anew at this refusal.
+    fn take_anchor(&mut self, case: &Case<'_>, pace: f64, hint: Option<Hint>, now: Time) {
+        let track = &mut self.keys[case.key];
+        let evidence = &mut track.evidence;
+        let nothing_accepted = evidence.anchor.is_some() && evidence.accepted < 1.0;
+        if !nothing_accepted {
+            evidence.block_began = case.sent;
+        }
+        evidence.anchor = Some(case.sent);
+        evidence.first_accepted = None;
+        evidence.accepted = 0.0;
+        evidence.slowest = pace;
+        evidence.blocked = true;
+        evidence.pace_changed();
+        track.cut = Some(now);
+        if let Some(hint) = hint.filter(|hint| !hint.coarse) {
+            track.next = track.next.max(now.plus_secs(hint.seconds));
+        }
+    }
+
+    /// Gives the bracket back to its group, or lets the key leave with it.
+    fn share(&mut self, mut bracket: Bracket, backoff: f64, case: &Case<'_>) {
+        let index = self.keys[case.key].bracket;
+        let members = self
+            .keys
+            .iter()
+            .filter(|track| track.bracket == index && !track.out)
+            .count();
+        let in_a_row = if members == 2 {
+            ODD_OF_TWO
+        } else {
+            ODD_OF_MANY
+        };
+        if members > 1 && (bracket.refused_in_a_row >= in_a_row || bracket.odd) {
+            self.brackets[index].widen_after_split();
+            bracket.low_of = Some(case.key);
+            bracket.odd = false;
+            self.brackets.push(bracket);
+            self.keys[case.key].bracket = self.brackets.len() - 1;
+            return;
+        }
+        let pace = bracket.pace;
+        self.brackets[index] = bracket;
+        for (other, track) in self.keys.iter_mut().enumerate() {
+            if other == case.key || track.bracket != index {
+                continue;
+            }
+            track.evidence.slowest = track.evidence.slowest.min(pace);
+            track.evidence.pace_changed();
+            if let Some(last) = track.last_sent {
+                track.next = track.next.max(last.plus_secs(backoff.max(pace.recip())));
+            }
+        }
+    }
+}
+
+impl KeyPace {
+    /// Credit and refill cannot be told apart yet: half the rate so far, after a wait as long as it
+    /// took to get here. It loses at most as much time as was used, and nothing if the credit is
+    /// larger than what refilled meanwhile.
+    fn first_refusal(&mut self, bracket: &mut Bracket, case: &Case<'_>, now: Time) {
+        let scene = case.scene;
+        let accepted = self.evidence.accepted.max(1.0);
+        let used = case
+            .sent
+            .secs_since(self.started.unwrap_or(case.sent))
+            .max(SOONEST);
+        bracket.credit = bracket.credit.min(if scene.told {
+            scene.served as f64 + f64::from(scene.in_flight) + 1.0
+        } else {
+            accepted
+        });
+        if bracket.is_known() {
+            bracket.lower_high(case.momentary);
+            bracket.uncross(0.99);
+            bracket.pace = bracket.middle();
+            self.backoff = bracket.pace.recip();
+        } else {
+            let others = f64::from(case.in_flight) + 1.0;
+            let flow = scene
+                .timing
+                .answer()
+                .map_or(0.0, |a| others / a / scene.keys as f64);
+            bracket.high = (accepted / used).max(flow);
+            bracket.low = 0.0;
+            bracket.pace = 0.5 * bracket.high;
+            self.backoff = used.max(SHORTEST_BACKOFF);
+        }
+        self.next = now.plus_secs(self.backoff);
+    }
+
+    /// Refused again before anything was accepted: wait longer.
+    fn refused_again(&mut self, bracket: &mut Bracket, case: &Case<'_>, now: Time) {
+        let anchor = self.evidence.anchor.unwrap_or(case.sent);
+        let early = case.sent.secs_since(anchor) < 0.9 * self.backoff;
+        self.refused_in_a_row += 1;
+        if self.refused_in_a_row >= 2 || bracket.credit < SINGLE_CREDIT {
+            bracket.lower_high(case.momentary);
+        }
+        if case.alone || bracket.credit < SINGLE_CREDIT {
+            let (since, sent) = self.evidence.segment;
+            let since = since.unwrap_or(case.sent);
+            let mean = (sent + 1.0) / case.sent.secs_since(since).max(TICK);
+            bracket.high = bracket.high.min(1.02 * mean).max(0.5 * bracket.low);
+            let blocked = case.sent.secs_since(self.evidence.block_began);
+            if blocked * mean > WINDOW_BLOCK && blocked > 0.25 * self.backoff {
+                bracket.windowed = true;
+            }
+        }
+        bracket.uncross(0.98);
+        if !early {
+            let growth = if bracket.windowed { 1.4 } else { 2.0 };
+            self.backoff = (growth * self.backoff)
+                .max(case.momentary.recip())
+                .min(LONGEST_BACKOFF);
+        }
+        bracket.pace = if bracket.windowed {
+            bracket.low = bracket.low.min(0.9 * bracket.high);
+            0.97 * bracket.high
+        } else if case.must_be_still() {
+            bracket.low.max(0.25 * bracket.high)
+        } else {
+            bracket.middle()
+        };
+        self.next = now.plus_secs(self.backoff);
+    }
+
+    /// Refused after some were accepted: both bounds follow from the count.
+    fn refused_after(&mut self, bracket: &mut Bracket, case: &Case<'_>, now: Time) {
+        let jitter = case.scene.timing.jitter();
+        let evidence = &self.evidence;
+        let counts = case.alone || evidence.accepted >= POOLED_COUNTS;
+        let low = evidence.low(jitter, case.sent).unwrap_or(0.0);
+        let high = if counts {
+            evidence.high(jitter, case.sent)
+        } else {
+            f64::INFINITY
+        };
+        self.refused_in_a_row = 0;
+        bracket.lower_high(case.momentary.max(low));
+        if high <= 1.02 * evidence.slowest {
+            bracket.lower_high(high);
+        } else if bracket.credit < SINGLE_CREDIT {
+            bracket.lower_high((case.gap - jitter).max(TICK).recip());
+        }
+        let contradicts_others = bracket.low_of.is_some_and(|of| of != case.key);
+        if bracket.low >= 0.99 * bracket.high
+            && contradicts_others
+            && evidence.accepted >= 3.0
+            && bracket.high < 0.8 * bracket.low
+        {
+            bracket.odd = true;
+            bracket.low = 0.0;
+        } else {
+            bracket.uncross(0.99);
+        }
+        if counts {
+            bracket.raise_low(low, case.key);
+        }
+        bracket.pace = case.pace_within(bracket);
+        self.backoff = if bracket.windowed {
+            4.0 / bracket.pace
+        } else {
+            0.0
+        };
+        // The level at an anchor lies anywhere below one: one period may be refused by the fraction.
+        self.next = now.plus_secs((1.5 / bracket.pace).max(self.backoff));
+    }
+}
+
+impl Case<'_> {
+    /// Where between its bounds the pace goes: lower the more often the key was refused of late.
+    fn pace_within(&self, bracket: &Bracket) -> f64 {
+        let knocks = self.knocks + u32::from(self.asked_to_wait);
+        let wide = bracket.is_wider(0.04);
+        let near_low = 0.995 * bracket.low;
+        if self.asked_to_wait && knocks >= 3 {
+            near_low.max(0.25 * bracket.high)
+        } else if knocks >= 3 && bracket.low > 0.6 * bracket.high
+            || knocks >= 2 && bracket.low > 0.9 * bracket.high
+        {
+            near_low
+        } else if !wide || knocks == 2 && bracket.low > 0.4 * bracket.high {
+            bracket.quarter()
+        } else {
+            bracket.middle()
+        }
+    }
+
+    /// A server that asked to wait counts its refusals, and may ban.
+    fn must_be_still(&self) -> bool {
+        self.asked_to_wait && self.knocks + 1 >= 3
+    }
+}
+
+/// In seconds: a hint rounded more than this is no measure of a short wait.
+const COARSE: f64 = 0.1;
+/// In seconds: nothing is known of a shorter past.
+const SOONEST: f64 = 0.005;
+/// In seconds.
+const SHORTEST_BACKOFF: f64 = 0.01;
+/// In seconds: a minute is the commonest window.
+const LONGEST_BACKOFF: f64 = 60.0;
+/// A credit below it is a minimum interval: nothing is saved up, and gaps count one by one.
+const SINGLE_CREDIT: f64 = 1.5;
+/// A probe that was refused after fewer than this says nothing about the pace before it.
+const PROBE_COUNTS: f64 = 8.0;
+/// Blocked for longer than this many periods although the mean is fine: a window.
+const WINDOW_BLOCK: f64 = 30.0;
+/// Refusals in a row of one key of a group: by chance 4^-3 for four keys.
+const ODD_OF_MANY: u32 = 4;
+const ODD_OF_TWO: u32 = 5;

@@ -1,0 +1,287 @@
+//! What a server says is left: one [`Ledger`] per key and bucket, one model per reported quota.
+//!
+//! A reading is evidence, not a command: it corrects a model of the server's counter, so that what
+//! is in flight, what arrives out of order and what others use are all accounted for. Each dimension
+//! has its own clock. Nothing here trusts a server's number to be sane.
+
+use std::collections::VecDeque;
+
+use smallvec::SmallVec;
+
+use crate::feedback::{Dimension, Feedback, Reading};
+
+use super::events::{Cost, Gate, Reason, What};
+use super::time::Time;
+use super::timing::Timing;
+
+mod edge;
+mod model;
+mod reading;
+mod refill;
+mod sends;
+mod window;
+
+use model::{Mark, Origin, Quota};
+use reading::{Span, Told};
+
+/// The quotas of one key in one bucket.
+#[derive(Clone, Debug, Default)]
+pub(crate) struct Ledger {
+    quotas: Vec<Quota>,
+    /// How many were sent.
+    sent: u64,
+    /// The latest sends, while no quota is known: the first reading counts most of them.
+    unread: VecDeque<(Time, Cost)>,
+    /// Readings without a reset so far; each makes the next guess longer.
+    guesses: u32,
+    in_flight: u32,
+    /// Answers without any quota, while none is known.
+    silent: u32,
+}
+
+/// What an attempt keeps of its send.
+#[derive(Clone, Debug)]
+pub(crate) struct Spend {
+    at: Time,
+    order: u64,
+    cost: Cost,
+    marks: SmallVec<[Mark; 2]>,
+}
+
+impl Ledger {
+    /// Whether any quota was ever reported.
+    pub(crate) fn is_told(&self) -> bool {
+        !self.quotas.is_empty()
+    }
+
+    /// Whether answers came and none told a quota.
+    pub(crate) fn is_silent(&self) -> bool {
+        self.quotas.is_empty() && self.silent >= SILENT
+    }
+
+    /// Attempts that take a slot.
+    pub(crate) fn in_flight(&self) -> u32 {
+        self.in_flight
+    }
+
+    /// Whether an ask of this cost may go now.
+    pub(crate) fn gate(&mut self, cost: &Cost, timing: &Timing, now: Time) -> Gate {
+        let mut gate = Gate::Open;
+        for quota in &mut self.quotas {
+            quota.advance(timing.jitter(), now);
+            let mut until = quota.ready(quota.price(cost), timing, now);
+            if until > now
+                && self.in_flight == 0
+                && let Some(scout) = quota.liveness(timing.jitter())
+            {
+                until = until.min(scout);
+            }
+            gate = gate.and(Gate::at(until, Reason::Quota(quota.dimension), now));
+        }
+        gate
+    }
+
+    /// The quota that an ask of this cost could never pass: dimension, cost and limit.
+    pub(crate) fn too_large(&self, cost: &Cost) -> Option<(Dimension, f64, f64)> {
+        self.quotas.iter().find_map(|quota| {
+            let (needed, limit) = (cost.of(quota.dimension), quota.told_limit()?);
+            // A limit of nothing is a closed door, not a size.
+            (needed > limit && limit > 0.0).then_some((quota.dimension, needed, limit))
+        })
+    }
+
+    /// The smallest share that is left of any quota, from 0 to 1; none while none is known.
+    pub(crate) fn share_left(&self) -> Option<f64> {
+        self.quotas
+            .iter()
+            .filter_map(Quota::share_left)
+            .min_by(f64::total_cmp)
+    }
+
+    /// An ask was sent.
+    pub(crate) fn on_sent(&mut self, cost: &Cost, timing: &Timing, now: Time) -> Spend {
+        self.sent += 1;
+        self.in_flight += 1;
+        if self.quotas.is_empty() {
+            if self.unread.len() == UNREAD {
+                self.unread.pop_front();
+            }
+            self.unread.push_back((now, *cost));
+        }
+        let marks = self
+            .quotas
+            .iter_mut()
+            .map(|quota| {
+                let price = quota.price(cost);
+                quota.on_sent(price, timing, now)
+            })
+            .collect();
+        Spend {
+            at: now,
+            order: self.sent,
+            cost: *cost,
+            marks,
+        }
+    }
+
+    /// An attempt no longer takes a slot.
+    pub(crate) fn on_ended(&mut self) {
+        self.in_flight = self.in_flight.saturating_sub(1);
+    }
+
+    /// An attempt takes its slot again.
+    pub(crate) fn on_reclaimed(&mut self) {
+        self.in_flight += 1;
+    }
+
+    /// An answer came for an attempt. Whether it is a refusal that an exhausted quota explains.
+    /// `changed` is told of quotas that were learned or changed.
+    pub(crate) fn on_feedback(
+        &mut self,
+        spend: &Spend,
+        feedback: &Feedback,
+        refused: bool,
+        timing: &mut Timing,
+        now: Time,
+        mut changed: impl FnMut(What),
+    ) -> bool {
+        let mut explained = false;
+        for reading in &feedback.readings {
+            // How many may be in flight is no quota: it does not come back with time.
+            if reading.dimension == Dimension::Concurrent {
+                continue;
+            }
+            let Some(told) = Told::of(reading) else {
+                continue;
+            };
+            let index = self.find_or_add(reading, &told, spend, timing, now);
+            let span = self.span(reading, timing, spend, now);
+            let quota = &mut self.quotas[index];
+            let before = (quota.law, quota.limit);
+            let cost = quota.price(&spend.cost);
+            // Estimates of tokens are often a little high.
+            let least = if reading.dimension == Dimension::Requests {
+                cost
+            } else {
+                0.8 * cost
+            };
+            explained |= refused && told.remaining < least.max(f64::MIN_POSITIVE);
+            quota.advance(timing.jitter(), now);
+            let origin = Origin {
+                order: spend.order,
+                at: spend.at,
+                cost,
+                mark: spend.marks.get(index).copied(),
+                refused,
+            };
+            quota.on_reading(&told, span, &origin, timing, now);
+            if (quota.law, quota.limit) != before || spend.marks.get(index).is_none() {
+                changed(What::Quota {
+                    dimension: quota.dimension,
+                    limit: quota.limit,
+                    law: quota.law.name(),
+                });
+            }
+        }
+        if self.quotas.is_empty() {
+            self.silent = self.silent.saturating_add(1);
+        }
+        for &(dimension, actual) in &feedback.cost {
+            self.settle(spend, dimension, actual);
+        }
+        explained
+    }
+
+    /// An attempt never left: it is as if it had not been sent.
+    pub(crate) fn refund(&mut self, spend: &Spend) {
+        for (index, quota) in self.quotas.iter_mut().enumerate() {
+            let price = quota.price(&spend.cost);
+            quota.adjust(spend.marks.get(index).copied(), -price);
+        }
+    }
+
+    /// A response told what its request took of a dimension.
+    fn settle(&mut self, spend: &Spend, dimension: Dimension, actual: f64) {
+        if !actual.is_finite() || actual < 0.0 {
+            return;
+        }
+        for (index, quota) in self.quotas.iter_mut().enumerate() {
+            if quota.dimension != dimension {
+                continue;
+            }
+            let reckoned = quota.price(&spend.cost);
+            quota.learn_cost(actual);
+            quota.adjust(spend.marks.get(index).copied(), actual - reckoned);
+        }
+    }
+
+    fn span(&mut self, reading: &Reading, timing: &mut Timing, spend: &Spend, now: Time) -> Span {
+        match &reading.reset {
+            Some(reset) => {
+                let jitter = timing.jitter();
+                Span::told(reset, &mut timing.clock, jitter, spend.at, now)
+            }
+            None => {
+                let longer = f64::from(1_u32 << self.guesses.min(6));
+                if reading.remaining == Some(0.0) {
+                    self.guesses += 1;
+                } else {
+                    self.guesses = 0;
+                }
+                Span::guessed((FIRST_GUESS * longer).min(LONGEST_GUESS), spend.at)
+            }
+        }
+    }
+
+    fn find_or_add(
+        &mut self,
+        reading: &Reading,
+        told: &Told,
+        spend: &Spend,
+        timing: &Timing,
+        now: Time,
+    ) -> usize {
+        let scope = reading.scope.as_deref();
+        let found = self
+            .quotas
+            .iter()
+            .position(|quota| quota.is(reading.dimension, scope, told.window));
+        if let Some(index) = found {
+            return index;
+        }
+        let mut quota = Quota::new(reading.dimension, reading.scope.clone(), told, now);
+        let unseen = self.sent - spend.order.min(self.sent);
+        if self.quotas.is_empty() {
+            for (at, cost) in self.unread.drain(..) {
+                let price = quota.price(&cost);
+                quota.on_sent(price, timing, at);
+            }
+        } else {
+            // What was sent since is known by number only.
+            let price = quota.price(&spend.cost);
+            quota.on_sent(price * (unseen as f64 + 1.0), timing, now);
+        }
+        if self.quotas.len() >= MOST_QUOTAS {
+            // Marks are found by place, so the least recently read one gives its place away.
+            let oldest = (0..self.quotas.len()).min_by_key(|&i| self.quotas[i].last_read());
+            let index = oldest.expect("there are quotas");
+            quota.void_marks_of(&self.quotas[index]);
+            self.quotas[index] = quota;
+            return index;
+        }
+        self.quotas.push(quota);
+        self.quotas.len() - 1
+    }
+}
+
+/// More are in flight on a silent key only when it is fast; then one off is one in many.
+const UNREAD: usize = 64;
+/// Some answers (errors, cached ones) leave the quota out on a server that else reports it.
+const SILENT: u32 = 5;
+/// A server reports a handful; a stranger's nonsense must not fill memory.
+const MOST_QUOTAS: usize = 16;
+/// In seconds: how soon to ask again for a quota that is spent and tells no reset, doubled for each
+/// answer that still says so.
+const FIRST_GUESS: f64 = 1.0;
+/// In seconds: a minute is the commonest window.
+const LONGEST_GUESS: f64 = 60.0;

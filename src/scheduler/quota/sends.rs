@@ -1,0 +1,154 @@
+//! What was sent against one quota, and when.
+//!
+//! Requests of one burst arrive in any order, so a reading may or may not count what was sent
+//! around the same moment; this log says how much that is. Bounded: beyond [`Sends::KEPT`]
+//! entries the older ones are merged, which makes the doubt larger, never smaller.
+
+use std::collections::VecDeque;
+
+use crate::scheduler::time::Time;
+
+/// The sends of late, oldest first.
+#[derive(Clone, Debug, Default)]
+pub(super) struct Sends {
+    entries: VecDeque<Entry>,
+    total: f64,
+    /// What was sent before the oldest entry.
+    forgotten: f64,
+}
+
+/// Some sends, close together.
+#[derive(Clone, Copy, Debug)]
+struct Entry {
+    first: Time,
+    last: Time,
+    /// All that was sent up to and with this entry.
+    total: f64,
+}
+
+impl Sends {
+    /// Enough for a minute's window at a resolution of 30 ms, in 48 KiB.
+    const KEPT: usize = 2048;
+    /// The newest are never merged: readings are about them.
+    const FRESH: usize = 512;
+
+    pub(super) fn push(&mut self, cost: f64, now: Time) {
+        self.total += cost;
+        if self.entries.len() >= Self::KEPT {
+            self.merge();
+        }
+        self.entries.push_back(Entry {
+            first: now,
+            last: now,
+            total: self.total,
+        });
+    }
+
+    /// All that was ever sent.
+    pub(super) fn total(&self) -> f64 {
+        self.total
+    }
+
+    /// What was sent within `[from, to]`; of a merged entry that reaches into it, all.
+    pub(super) fn between(&self, from: Time, to: Time) -> f64 {
+        let start = self.entries.partition_point(|entry| entry.last < from);
+        let end = self.entries.partition_point(|entry| entry.first <= to);
+        if end <= start {
+            return 0.0;
+        }
+        self.entries[end - 1].total - self.total_before(start)
+    }
+
+    /// What was sent after `moment`.
+    pub(super) fn after(&self, moment: Time) -> f64 {
+        let start = self.entries.partition_point(|entry| entry.first <= moment);
+        self.total - self.total_before(start)
+    }
+
+    /// When the last `amount` before or at `moment` began to be sent; none if that much is not
+    /// known.
+    pub(super) fn reach_back(&self, amount: f64, moment: Time) -> Option<Time> {
+        let end = self.entries.partition_point(|entry| entry.first <= moment);
+        let goal = self.total_before(end) - amount;
+        if goal + EPSILON < self.forgotten {
+            return None;
+        }
+        let index = self
+            .entries
+            .partition_point(|entry| entry.total <= goal + EPSILON);
+        (index < end).then(|| self.entries[index].first)
+    }
+
+    fn total_before(&self, index: usize) -> f64 {
+        index
+            .checked_sub(1)
+            .map_or(self.forgotten, |before| self.entries[before].total)
+    }
+
+    /// Merges neighbours that lie within a quantum, which grows until half of the old are gone.
+    fn merge(&mut self) {
+        let fresh = self.entries.split_off(self.entries.len() - Self::FRESH);
+        let old = std::mem::take(&mut self.entries);
+        let span = match (old.front(), old.back()) {
+            (Some(first), Some(last)) => last.last.secs_since(first.first),
+            _ => 0.0,
+        };
+        let quantum = 4.0 * span / old.len() as f64;
+        for entry in old {
+            match self.entries.back_mut() {
+                Some(last) if entry.last.secs_since(last.first) <= quantum => {
+                    last.last = entry.last;
+                    last.total = entry.total;
+                }
+                _ => self.entries.push_back(entry),
+            }
+        }
+        // Uneven spacing can leave too many: then the oldest are forgotten.
+        while self.entries.len() > Self::KEPT / 2 {
+            if let Some(oldest) = self.entries.pop_front() {
+                self.forgotten = oldest.total;
+            }
+        }
+        self.entries.extend(fresh);
+    }
+}
+
+/// Sums of floats are compared with this much room.
+const EPSILON: f64 = 1e-9;
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn at(millis: u64) -> Time {
+        Time::from_nanos(millis * 1_000_000)
+    }
+
+    #[test]
+    fn it_tells_what_was_sent_around_a_moment() {
+        let mut sends = Sends::default();
+        for i in 0..10 {
+            sends.push(2.0, at(10 * i));
+        }
+        assert_eq!(sends.between(at(20), at(40)), 6.0);
+        assert_eq!(sends.between(at(41), at(49)), 0.0);
+        assert_eq!(sends.after(at(70)), 4.0);
+        assert_eq!(sends.reach_back(6.0, at(50)), Some(at(30)));
+        assert_eq!(sends.reach_back(13.0, at(50)), None);
+    }
+
+    #[test]
+    fn a_million_sends_stay_bounded_and_their_sums_true() {
+        let mut sends = Sends::default();
+        for i in 0..1_000_000 {
+            sends.push(1.0, Time::from_nanos(i * 60_000));
+        }
+        assert!(sends.entries.len() <= Sends::KEPT);
+        assert_eq!(sends.total(), 1_000_000.0);
+        let (from, to) = (at(59_990), at(59_995));
+        assert!((sends.between(from, to) - 84.0).abs() <= 1.0);
+        // Old sends are merged: never fewer than there were, and not many more.
+        let old = sends.between(at(30_000), at(31_000));
+        assert!((16_666.0..20_000.0).contains(&old), "{old}");
+    }
+}

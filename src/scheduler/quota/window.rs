@@ -1,0 +1,256 @@
+//! A window whose sends each come back when they are as old as it is long.
+//!
+//! Also the cautious picture of a window that starts anew at fixed moments, until such a start was
+//! seen. The length is an interval that readings narrow; used is its long end.
+
+use std::collections::VecDeque;
+
+use crate::scheduler::time::Time;
+
+use super::reading::Span;
+
+/// The sends that still count, and how long each does.
+#[derive(Clone, Debug)]
+pub(super) struct Window {
+    shortest: f64,
+    longest: f64,
+    /// The length stood on the wire.
+    given: bool,
+    counting: VecDeque<(Time, f64)>,
+    /// Something has come back since the length was learned: the oldest that counts is then no
+    /// longer known for sure, and so neither is what its reset says about the length.
+    returned: bool,
+}
+
+impl Window {
+    /// Enough for a window at a resolution of a thousandth; beyond it, neighbours are merged into
+    /// the later of them, which then returns late rather than early.
+    const KEPT: usize = 4096;
+
+    pub(super) fn new(length: Option<f64>) -> Self {
+        Self {
+            shortest: length.unwrap_or(0.0),
+            longest: length.unwrap_or(f64::INFINITY),
+            given: length.is_some(),
+            counting: VecDeque::new(),
+            returned: false,
+        }
+    }
+
+    pub(super) fn is_given(&self) -> bool {
+        self.given
+    }
+
+    pub(super) fn longest(&self) -> f64 {
+        self.longest
+    }
+
+    pub(super) fn is_known(&self) -> bool {
+        self.longest.is_finite()
+    }
+
+    /// When sends that return around `moment` were made: earliest and latest.
+    pub(super) fn sent_for_return_at(&self, moment: Time) -> (Time, Time) {
+        (
+            moment.plus_secs(-self.longest),
+            moment.plus_secs(-self.shortest),
+        )
+    }
+
+    /// When the oldest that counts was sent.
+    pub(super) fn oldest(&self) -> Option<Time> {
+        self.counting.front().map(|entry| entry.0)
+    }
+
+    pub(super) fn push(&mut self, cost: f64, at: Time) {
+        if self.counting.len() >= Self::KEPT {
+            self.merge();
+        }
+        // Kept in order of time: what others took may be booked at a moment in the past.
+        let at = self.counting.back().map_or(at, |last| last.0.max(at));
+        self.counting.push_back((at, cost));
+    }
+
+    /// Takes out what has come back by `now` and returns how much it is.
+    pub(super) fn returned_by(&mut self, jitter: f64, now: Time) -> f64 {
+        let mut back = 0.0;
+        while let Some(&(at, cost)) = self.counting.front() {
+            if at.plus_secs(self.longest + jitter) > now {
+                break;
+            }
+            back += cost;
+            self.counting.pop_front();
+            self.returned = true;
+        }
+        back
+    }
+
+    /// Takes out what is older than the window without regard to a level.
+    pub(super) fn forget_old(&mut self, jitter: f64, now: Time) {
+        while self
+            .oldest()
+            .is_some_and(|at| at.plus_secs(self.longest + jitter) <= now)
+        {
+            self.counting.pop_front();
+        }
+    }
+
+    /// The moment at which `amount` more will have come back.
+    pub(super) fn return_of(&self, mut amount: f64, jitter: f64) -> Option<Time> {
+        self.counting.iter().find_map(|&(at, cost)| {
+            amount -= cost;
+            (amount <= 1e-9).then(|| at.plus_secs(self.longest + jitter))
+        })
+    }
+
+    /// The oldest `amount` has come back already, so a reading says.
+    pub(super) fn take_back(&mut self, mut amount: f64) {
+        while amount > 0.0 {
+            let Some(front) = self.counting.front_mut() else {
+                break;
+            };
+            if front.1 > amount {
+                front.1 -= amount;
+                break;
+            }
+            amount -= front.1;
+            self.counting.pop_front();
+        }
+    }
+
+    /// Takes out the entry of a send that was refused.
+    pub(super) fn undo(&mut self, cost: f64, at: Time) {
+        let index = self.counting.partition_point(|entry| entry.0 < at);
+        if let Some(entry) = self.counting.get_mut(index) {
+            entry.1 -= cost;
+            if entry.1 <= 1e-9 {
+                self.counting.remove(index);
+            }
+        }
+    }
+
+    /// Goes on with what another counted.
+    pub(super) fn inherit(&mut self, other: Self) {
+        self.counting = other.counting;
+    }
+
+    pub(super) fn forget_all(&mut self) {
+        self.counting.clear();
+    }
+
+    pub(super) fn forget_length(&mut self) {
+        if !self.given {
+            (self.shortest, self.longest) = (0.0, f64::INFINITY);
+        }
+        self.returned = false;
+    }
+
+    pub(super) fn relearn_length(&mut self) {
+        self.returned = false;
+    }
+
+    /// Narrows the length: the oldest send that counts leaves when the quota resets. `in_use` is
+    /// what the server counts plus what was sent since, `doubt` what it may or may not count;
+    /// `sent` is when the request that brought the reading left.
+    pub(super) fn on_reset(
+        &mut self,
+        reset: &Span,
+        in_use: f64,
+        doubt: f64,
+        jitter: f64,
+        sent: Time,
+    ) {
+        if self.given || self.returned {
+            return;
+        }
+        let mut counted: f64 = self.counting.iter().map(|entry| entry.1).sum();
+        while counted > in_use + doubt + 0.5 {
+            match self.counting.front() {
+                Some(&(at, cost)) if at < sent.plus_secs(-jitter) => {
+                    counted -= cost;
+                    self.counting.pop_front();
+                }
+                _ => break,
+            }
+        }
+        let Some(oldest) = self.oldest().filter(|&at| at <= sent) else {
+            return;
+        };
+        let shortest = reset.earliest.secs_since(oldest).max(0.0);
+        let longest = reset.latest.secs_since(oldest);
+        if longest <= 0.002 {
+            return;
+        }
+        if shortest <= self.longest && longest >= self.shortest {
+            self.shortest = self.shortest.max(shortest);
+            self.longest = self.longest.min(longest);
+        } else {
+            (self.shortest, self.longest) = (shortest, longest);
+        }
+    }
+
+    fn merge(&mut self) {
+        let old = std::mem::take(&mut self.counting);
+        let mut entries = old.into_iter();
+        while let Some((first, cost)) = entries.next() {
+            let (at, more) = entries.next().unwrap_or((first, 0.0));
+            self.counting.push_back((at, cost + more));
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn at(seconds: f64) -> Time {
+        Time::from_secs_f64(seconds)
+    }
+
+    #[test]
+    fn sends_come_back_when_they_are_as_old_as_the_window() {
+        let mut window = Window::new(Some(1.0));
+        window.push(1.0, at(0.0));
+        window.push(2.0, at(0.5));
+        assert_eq!(window.returned_by(0.0, at(0.9)), 0.0);
+        assert_eq!(window.return_of(2.0, 0.0), Some(at(1.5)));
+        assert_eq!(window.returned_by(0.0, at(1.0)), 1.0);
+        assert_eq!(window.return_of(3.0, 0.0), None);
+    }
+
+    #[test]
+    fn the_length_is_the_reset_less_the_oldest_send() {
+        let mut window = Window::new(None);
+        window.push(1.0, at(2.0));
+        window.push(1.0, at(2.5));
+        let reset = Span {
+            earliest: at(61.0),
+            latest: at(62.0),
+            after: 59.0,
+            ..Span::default()
+        };
+        window.on_reset(&reset, 2.0, 0.0, 0.005, at(2.5));
+        assert_eq!((window.shortest, window.longest), (59.0, 60.0));
+        // Another reading with the same reset in other rounding intersects.
+        let reset = Span {
+            earliest: at(61.4),
+            latest: at(62.4),
+            after: 59.0,
+            ..Span::default()
+        };
+        window.on_reset(&reset, 2.0, 0.0, 0.005, at(2.6));
+        assert!((window.shortest - 59.4).abs() < 1e-6 && window.longest == 60.0);
+    }
+
+    #[test]
+    fn a_hundred_thousand_sends_in_a_window_stay_bounded_and_none_returns_early() {
+        let mut window = Window::new(Some(60.0));
+        for i in 0..100_000_u32 {
+            window.push(1.0, at(f64::from(i) * 1e-4));
+        }
+        assert!(window.counting.len() <= Window::KEPT);
+        assert!(window.returned_by(0.0, at(61.0)) <= 10_001.0);
+        let rest = window.returned_by(0.0, at(70.1));
+        assert!(rest > 89_000.0, "{rest}");
+    }
+}
