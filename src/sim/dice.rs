@@ -21,6 +21,8 @@ pub(crate) enum Stream {
     Load = 3,
     /// How a scenario is varied.
     Variation = 4,
+    /// What a compared client draws.
+    Client = 5,
 }
 
 impl Dice {

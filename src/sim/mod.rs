@@ -5,6 +5,7 @@
 //! seconds, and behind real HTTP in `paceline mock`. Nothing here reads a clock, sleeps, locks or
 //! draws from ambient randomness: the same seed gives the same run.
 
+mod baseline;
 mod client;
 mod dice;
 mod load;
@@ -16,6 +17,7 @@ mod scenario;
 mod span;
 mod trace;
 
+pub use baseline::{Rival, UnknownRival};
 pub use client::{Attempt, Client, End, Next, Paceline};
 pub use load::Job;
 pub use provider::{Provider, Reply, Request};

@@ -24,8 +24,8 @@ pub(super) struct Ideal {
 /// So many successes show how a run begins.
 pub(super) const FIRST: u64 = 100;
 
-/// The ideal time of a load on a provider.
-pub(super) fn ideal(law: &Law, jobs: &Jobs, provider: Provider) -> Ideal {
+/// The ideal time of a load on a provider, and the provider after it.
+pub(super) fn ideal(law: &Law, jobs: &Jobs, provider: Provider) -> (Ideal, Provider) {
     let most = law
         .knee
         .map_or(u32::MAX, |knee| knee.floor().max(1.0) as u32);
@@ -65,7 +65,7 @@ struct Flight {
 }
 
 impl Oracle {
-    fn run(mut self, jobs: &Jobs) -> Ideal {
+    fn run(mut self, jobs: &Jobs) -> (Ideal, Provider) {
         let mut coming = jobs.as_slice().iter().peekable();
         let mut now = Time::START;
         loop {
@@ -93,10 +93,8 @@ impl Oracle {
             _ => 0.0,
         };
         let seconds = since_first(total.last);
-        Ideal {
-            seconds,
-            first: self.first.map_or(seconds, |first| since_first(Some(first))),
-        }
+        let first = self.first.map_or(seconds, |first| since_first(Some(first)));
+        (Ideal { seconds, first }, self.provider)
     }
 
     /// Sends what is admitted, and says when to try again.

@@ -15,7 +15,7 @@ pub struct Run {
     pub ideal: f64,
     /// Seconds from the first request to the last success, as the provider saw them.
     pub took: f64,
-    /// `ideal / took`; 0 if something was lost.
+    /// `ideal / took`; if something was lost, at most 1 and times the share that was not.
     pub efficiency: f64,
     /// The same of the first hundred successes.
     pub efficiency_first: f64,
@@ -108,7 +108,7 @@ impl Run {
             ideal: ideal.seconds,
             took,
             efficiency: if lost > 0 {
-                0.0
+                share(ideal.seconds, took).min(1.0) * (1.0 - lost as f64 / requests as f64)
             } else {
                 share(ideal.seconds, took)
             },

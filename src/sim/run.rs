@@ -40,11 +40,21 @@ pub fn run<C: Client>(
     let jobs = Jobs::new(&scenario.load, seed);
     let wall = wall(seed);
     let provider = || Provider::new(&scenario.provider, scenario.load.keys, wall, seed);
-    let ideal = oracle::ideal(&scenario.provider, &jobs, provider());
+    let (ideal, _) = oracle::ideal(&scenario.provider, &jobs, provider());
     let client = client(scenario.load.keys, wall, seed);
     let mut world = World::new(scenario, &jobs, provider(), client, seed, trace);
     world.until(give_up_at(&ideal));
     world.into_run(&ideal)
+}
+
+/// The ideal as a run of its own: what the greedy client inside the provider does.
+pub(super) fn run_oracle(scenario: &Scenario, seed: u64) -> Run {
+    let jobs = Jobs::new(&scenario.load, seed);
+    let provider = Provider::new(&scenario.provider, scenario.load.keys, wall(seed), seed);
+    let (ideal, provider) = oracle::ideal(&scenario.provider, &jobs, provider);
+    let waits = vec![0.0; jobs.as_slice().len()];
+    let (took, first) = (Some(ideal.seconds), Some(ideal.first));
+    Run::new(provider.counts(), &jobs, &ideal, took, first, waits)
 }
 
 /// Nobody waits for a client that takes ten times as long as needed, and two minutes more.

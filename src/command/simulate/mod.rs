@@ -1,15 +1,20 @@
 //! `paceline simulate`: runs the scheduler against virtual providers in virtual time.
 
+mod chart;
+mod picture;
 mod table;
 
 use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 
-use paceline::sim::{self, Miss, Paceline, Run, Scenario, Summary};
+use paceline::sim::{self, Miss, Paceline, Rival, Run, Scenario, Summary};
 
 /// Runs scenarios in virtual time and prints what came of them.
 ///
 /// Exit code 1 if something that a scenario expects does not hold.
+///
+/// Efficiency is the time of an ideal client, which sits inside the provider and knows its limits,
+/// divided by the time taken. Refusals are counted per success.
 ///
 /// Example: paceline simulate fixtures/scenarios/*.toml --seeds 40
 #[derive(clap::Args)]
@@ -27,6 +32,14 @@ pub(crate) struct Args {
     /// by the seed.
     #[arg(long)]
     varied: bool,
+    /// Runs others in the same place: fixed, promptfoo, vector, aws, gradient2, tuned (set by hand
+    /// to the true limit) or oracle (the ideal); several with commas.
+    #[arg(long, value_name = "NAMES", value_delimiter = ',')]
+    against: Vec<Rival>,
+    /// Draws the first seed: rate, limit and refusals, requests in flight and waiting, over time.
+    /// For one scenario.
+    #[arg(long, value_name = "FILE")]
+    svg: Option<PathBuf>,
     /// Prints every decision of the first seed, with its reason.
     #[arg(long)]
     changes: bool,
@@ -45,53 +58,79 @@ struct Result {
     misses: Vec<Miss>,
     /// What is aimed at and not reached.
     short_of_goal: Vec<Miss>,
+    /// What others reach.
+    against: Vec<Against>,
+}
+
+/// What came of one scenario for somebody else.
+#[derive(serde::Serialize)]
+struct Against {
+    who: String,
+    #[serde(flatten)]
+    summary: Summary,
 }
 
 /// Runs the scenarios.
 pub(crate) fn run(args: Args) -> ExitCode {
-    let mut results = Vec::new();
-    let mut table = table::Table::new();
-    for path in &args.scenarios {
-        let scenario = match read(path) {
-            Ok(scenario) => scenario,
-            Err(error) => {
-                eprintln!("paceline simulate: {error}");
-                return ExitCode::from(super::USAGE);
-            }
-        };
-        if args.changes {
-            print_changes(&args.choose(&scenario, args.first_seed(&scenario)), &args);
+    match args.run() {
+        Ok(results) if results.iter().all(|result| result.misses.is_empty()) => ExitCode::SUCCESS,
+        Ok(_) => ExitCode::FAILURE,
+        Err(error) => {
+            eprintln!("paceline simulate: {error}");
+            ExitCode::from(super::USAGE)
         }
-        let result = args.simulate(path, &scenario);
-        if !args.json {
-            table.print(&result);
-        }
-        results.push(result);
-    }
-    if args.json {
-        match serde_json::to_string_pretty(&results) {
-            Ok(text) => println!("{text}"),
-            Err(error) => {
-                eprintln!("paceline simulate: cannot write the results as JSON: {error}");
-                return ExitCode::FAILURE;
-            }
-        }
-    }
-    let missed = results.iter().any(|result| !result.misses.is_empty());
-    if missed {
-        ExitCode::FAILURE
-    } else {
-        ExitCode::SUCCESS
     }
 }
 
 impl Args {
+    fn run(&self) -> std::result::Result<Vec<Result>, String> {
+        if self.svg.is_some() && self.scenarios.len() > 1 {
+            return Err("--svg draws one scenario: name only one".into());
+        }
+        let mut results = Vec::new();
+        let mut table = table::Table::new();
+        for path in &self.scenarios {
+            let scenario = read(path)?;
+            if self.changes {
+                self.print_changes(&scenario);
+            }
+            let result = self.simulate(path, &scenario);
+            if !self.json {
+                table.print(&result);
+            }
+            if let Some(svg) = &self.svg {
+                let seed = self.first_seed(&scenario);
+                let drawn = picture::draw(&result.scenario, &self.choose(&scenario, seed), seed);
+                std::fs::write(svg, drawn)
+                    .map_err(|error| format!("cannot write --svg {}: {error}", svg.display()))?;
+            }
+            results.push(result);
+        }
+        if self.json {
+            let text = serde_json::to_string_pretty(&results);
+            println!(
+                "{}",
+                text.map_err(|error| format!("cannot write JSON: {error}"))?
+            );
+        }
+        Ok(results)
+    }
+
     fn simulate(&self, path: &Path, scenario: &Scenario) -> Result {
         let first = self.first_seed(scenario);
         let seeds = self.seeds.unwrap_or(scenario.seeds);
-        let runs: Vec<Run> = (first..first + seeds)
-            .map(|seed| sim::run(&self.choose(scenario, seed), seed, Paceline::new, None).0)
-            .collect();
+        let runs = |one: &dyn Fn(&Scenario, u64) -> Run| -> Vec<Run> {
+            let seeds = first..first.saturating_add(seeds);
+            seeds
+                .map(|seed| one(&self.choose(scenario, seed), seed))
+                .collect()
+        };
+        let against = |rival: &Rival| Against {
+            who: rival.to_string(),
+            summary: Summary::of(&runs(&|scenario, seed| rival.run(scenario, seed))),
+        };
+        let against = self.against.iter().map(against).collect();
+        let runs = runs(&|scenario, seed| sim::run(scenario, seed, Paceline::new, None).0);
         let goal = scenario.goal.unwrap_or_default();
         let (misses, short_of_goal) = if self.varied {
             (
@@ -111,6 +150,19 @@ impl Args {
             summary: Summary::of(&runs),
             misses,
             short_of_goal,
+            against,
+        }
+    }
+
+    fn print_changes(&self, scenario: &Scenario) {
+        let seed = self.first_seed(scenario);
+        let client = |keys, wall, seed| Paceline::new(keys, wall, seed).keeping_changes();
+        let (_, client) = sim::run(&self.choose(scenario, seed), seed, client, None);
+        for change in client.changes() {
+            let key = change
+                .key
+                .map_or_else(|| "-".to_owned(), |key| key.to_string());
+            println!("{:>12?} {key:>12} {:?}", change.at, change.what);
         }
     }
 
@@ -132,15 +184,4 @@ fn read(path: &Path) -> std::result::Result<Scenario, String> {
     let text =
         std::fs::read_to_string(path).map_err(|error| format!("cannot read {shown}: {error}"))?;
     Scenario::parse(&text).map_err(|error| format!("{shown}: {error}"))
-}
-
-fn print_changes(scenario: &Scenario, args: &Args) {
-    let client = |keys, wall, seed| Paceline::new(keys, wall, seed).keeping_changes();
-    let (_, client) = sim::run(scenario, args.first_seed(scenario), client, None);
-    for change in client.changes() {
-        let key = change
-            .key
-            .map_or_else(|| "-".to_owned(), |key| key.to_string());
-        println!("{:>12?} {key:>12} {:?}", change.at, change.what);
-    }
 }

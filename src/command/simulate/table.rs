@@ -1,5 +1,7 @@
 //! The results as a table for a person: one line a scenario, and below it what it misses.
 
+use paceline::sim::Summary;
+
 use super::Result;
 
 /// Prints a heading once and then a line for each result.
@@ -31,22 +33,10 @@ impl Table {
                 "p99 s"
             );
         }
-        let summary = &result.summary;
-        println!(
-            "{:<54} {:>6.3} {:>6.3} {:>6.3}  {:>7.4} {:>7.4}  {:>6} {:>5} {:>5} {:>6} {:>8.2} {:>8.2}",
-            result.scenario,
-            summary.efficiency.0,
-            summary.efficiency.1,
-            summary.efficiency_first,
-            summary.refusals.0,
-            summary.refusals.1,
-            summary.max_in_flight.1,
-            summary.lost,
-            summary.banned,
-            summary.twice,
-            summary.wait_p50,
-            summary.wait_p99
-        );
+        print_line(&result.scenario, &result.summary);
+        for other in &result.against {
+            print_line(&format!("  {}", other.who), &other.summary);
+        }
         for (mark, misses) in [
             ("MISSED", &result.misses),
             ("  goal", &result.short_of_goal),
@@ -57,4 +47,21 @@ impl Table {
             }
         }
     }
+}
+
+fn print_line(name: &str, summary: &Summary) {
+    println!(
+        "{name:<54} {:>6.3} {:>6.3} {:>6.3}  {:>7.4} {:>7.4}  {:>6} {:>5} {:>5} {:>6} {:>8.2} {:>8.2}",
+        summary.efficiency.0,
+        summary.efficiency.1,
+        summary.efficiency_first,
+        summary.refusals.0,
+        summary.refusals.1,
+        summary.max_in_flight.1,
+        summary.lost,
+        summary.banned,
+        summary.twice,
+        summary.wait_p50,
+        summary.wait_p99
+    );
 }

@@ -364,3 +364,57 @@ pub enum Joined {
     #[default]
     Anywhere,
 }
+
+impl Law {
+    /// The requests per second that it allows in the long run to so many keys and requests of so
+    /// many tokens, with what holds at a moment. Infinite without a limit.
+    #[must_use]
+    pub fn allowed(&self, keys: usize, tokens: f64, at: Duration) -> f64 {
+        if self
+            .outages
+            .iter()
+            .any(|outage| outage.from <= at && at < outage.until)
+        {
+            return 0.0;
+        }
+        let changed = self.changes.iter().rev().find(|change| change.at <= at);
+        let limits = changed.map_or(&self.limits, |change| &change.limits);
+        let latency = self.latency.as_secs_f64();
+        let lowest = |limits: &mut dyn Iterator<Item = &Limit>| {
+            limits
+                .map(|limit| limit.rate(tokens, latency))
+                .fold(f64::INFINITY, f64::min)
+        };
+        let of_key = |key: usize| {
+            let odd = self.keys.iter().find(|odd| odd.index == key);
+            let gone = |from: Option<Duration>| from.is_some_and(|from| from <= at);
+            if odd.is_some_and(|odd| gone(odd.revoked_at) || gone(odd.mute_from)) {
+                return 0.0;
+            }
+            let own = odd.and_then(|odd| odd.limits.as_ref()).unwrap_or(limits);
+            lowest(&mut own.iter().filter(|limit| limit.per() == Per::Key))
+        };
+        let others = self.others.map_or(0.0, |others| others.rate * keys as f64);
+        let of_keys: f64 = (0..keys).map(of_key).sum();
+        let of_account = lowest(&mut limits.iter().filter(|limit| limit.per() == Per::Account));
+        let of_knee = self.knee.map_or(f64::INFINITY, |knee| knee / latency);
+        (of_keys.min(of_account).min(of_knee) - others).max(0.0)
+    }
+
+    /// The longest window of any of its limits.
+    #[must_use]
+    pub fn longest_window(&self) -> Option<Duration> {
+        let changed = self.changes.iter().flat_map(|change| &change.limits);
+        let windows = self
+            .limits
+            .iter()
+            .chain(changed)
+            .filter_map(|limit| match limit {
+                Limit::FixedWindow { window, .. } | Limit::SlidingWindow { window, .. } => {
+                    Some(*window)
+                }
+                _ => None,
+            });
+        windows.max()
+    }
+}
