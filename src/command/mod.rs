@@ -1,5 +1,6 @@
 //! The subcommands of `paceline`: one file each, with its arguments and what it prints.
 
+mod demo;
 mod inspect;
 mod mock;
 mod simulate;
@@ -13,6 +14,8 @@ use std::process::ExitCode;
 #[derive(clap::Parser)]
 #[command(name = "paceline", version, arg_required_else_help = true)]
 pub(crate) enum Command {
+    /// Show what paceline does, with no key and no network.
+    Demo(demo::Args),
     /// Show what paceline reads in a response.
     Inspect(inspect::Args),
     /// Serve a virtual provider over HTTP, for practice and tests.
@@ -25,6 +28,7 @@ impl Command {
     /// Runs the subcommand that was asked for.
     pub(crate) fn run(self) -> ExitCode {
         match self {
+            Self::Demo(args) => demo::run(args),
             Self::Inspect(args) => inspect::run(args),
             Self::Mock(args) => mock::run(args),
             Self::Simulate(args) => simulate::run(args),

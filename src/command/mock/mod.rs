@@ -5,7 +5,7 @@ mod exchange;
 mod practice;
 
 use std::io::Write;
-use std::net::Ipv4Addr;
+use std::net::{Ipv4Addr, SocketAddr};
 use std::path::PathBuf;
 use std::process::ExitCode;
 use std::sync::Arc;
@@ -63,16 +63,49 @@ pub(crate) fn run(args: Args) -> ExitCode {
     }
 }
 
+/// A provider that is served in this process, on a port of its own, for as long as the runtime
+/// runs.
+pub(super) struct Stand {
+    practice: Arc<Practice>,
+    address: SocketAddr,
+}
+
+impl Stand {
+    /// Opens it.
+    pub(super) async fn open(scenario: &Scenario, seed: u64) -> Result<Self, String> {
+        let practice = Arc::new(Practice::new(scenario, seed, None)?);
+        let (listener, address) = listen(0).await?;
+        let served = Arc::clone(&practice);
+        tokio::spawn(async move { accept(listener, &served).await });
+        Ok(Self { practice, address })
+    }
+
+    /// Where it is.
+    pub(super) fn address(&self) -> SocketAddr {
+        self.address
+    }
+
+    /// How many requests it has refused.
+    pub(super) fn refused(&self) -> u64 {
+        self.practice.refused()
+    }
+}
+
+async fn listen(port: u16) -> Result<(TcpListener, SocketAddr), String> {
+    let listener = TcpListener::bind((Ipv4Addr::LOCALHOST, port))
+        .await
+        .map_err(|error| format!("cannot listen on port {port}: {error}"))?;
+    let address = listener.local_addr().map_err(|error| error.to_string())?;
+    Ok((listener, address))
+}
+
 async fn serve(args: &Args) -> Result<(), String> {
     let path = args.scenario.display();
     let text = std::fs::read_to_string(&args.scenario)
         .map_err(|error| format!("cannot read {path}: {error}"))?;
     let scenario = Scenario::parse(&text).map_err(|error| format!("{path}: {error}"))?;
     let practice = Arc::new(Practice::new(&scenario, args.seed, args.log.as_deref())?);
-    let listener = TcpListener::bind((Ipv4Addr::LOCALHOST, args.port))
-        .await
-        .map_err(|error| format!("cannot listen on port {}: {error}", args.port))?;
-    let address = listener.local_addr().map_err(|error| error.to_string())?;
+    let (listener, address) = listen(args.port).await?;
     if args.port == 0 {
         println!("http://{address}");
         std::io::stdout()

@@ -67,6 +67,11 @@ impl Practice {
         }
     }
 
+    /// How many requests were refused.
+    pub(super) fn refused(&self) -> u64 {
+        self.desk().provider.counts().total().refused
+    }
+
     /// The counts as JSON.
     pub(super) fn stats(&self) -> String {
         let desk = self.desk();
