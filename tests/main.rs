@@ -2,3 +2,7 @@
 
 mod client;
 mod layering;
+#[cfg(feature = "cli")]
+mod mock;
+#[cfg(feature = "cli")]
+mod simulate;

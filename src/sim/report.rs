@@ -280,3 +280,92 @@ fn quantile(sorted: &[f32], share: f64) -> f32 {
         .copied()
         .unwrap_or_default()
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn ran(efficiency: f64, refused: u64) -> Run {
+        Run {
+            requests: 100,
+            ideal: 1.0,
+            took: 1.0 / efficiency,
+            efficiency,
+            efficiency_first: efficiency,
+            served: 100,
+            refused,
+            errors: 0,
+            unauthorized: 0,
+            banned: 0,
+            lost: 0,
+            twice: 0,
+            max_in_flight: 10,
+            wait_p50: 0.0,
+            wait_p99: 0.0,
+        }
+    }
+
+    fn fields(expect: Expect, runs: &[Run]) -> Vec<&'static str> {
+        expect
+            .misses(runs)
+            .into_iter()
+            .map(|miss| miss.field)
+            .collect()
+    }
+
+    #[test]
+    fn medians_are_judged_by_the_bar_and_the_worst_by_the_floor() {
+        let runs = [ran(0.99, 0), ran(0.80, 0), ran(0.98, 1)];
+        let bar = Expect {
+            efficiency: Some(0.97),
+            refusals: Some(0.0),
+            ..Expect::default()
+        };
+        assert_eq!(fields(bar, &runs), [""; 0]);
+        let floor = Expect {
+            efficiency_floor: Some(0.85),
+            refusals_ceiling: Some(0.005),
+            ..Expect::default()
+        };
+        assert_eq!(
+            fields(floor, &runs),
+            ["efficiency_floor", "refusals_ceiling"]
+        );
+    }
+
+    #[test]
+    fn refusals_that_finding_a_limit_costs_come_on_top() {
+        let expect = Expect {
+            refusals: Some(0.01),
+            refusals_more: 6.0,
+            refusals_ceiling: Some(0.01),
+            ..Expect::default()
+        };
+        assert_eq!(fields(expect, &[ran(1.0, 7)]), [""; 0]);
+        assert_eq!(fields(expect, &[ran(1.0, 8)]), ["refusals"]);
+        assert_eq!(
+            fields(expect, &[ran(1.0, 14)]),
+            ["refusals", "refusals_ceiling"]
+        );
+    }
+
+    #[test]
+    fn harm_is_a_miss_whether_or_not_it_was_named() {
+        let mut run = ran(1.0, 0);
+        (run.lost, run.banned, run.twice) = (1, 2, 3);
+        assert_eq!(
+            fields(Expect::default(), &[run.clone()]),
+            ["banned", "lost", "twice"]
+        );
+        let varied = Expect::default().misses_varied(&[run]);
+        assert_eq!(varied.len(), 3);
+    }
+
+    #[test]
+    fn a_summary_has_medians_and_worst_cases() {
+        let summary = Summary::of(&[ran(0.5, 30), ran(0.9, 10), ran(0.7, 20)]);
+        assert_eq!(summary.efficiency, (0.7, 0.5));
+        assert_eq!(summary.refusals, (0.2, 0.3));
+        assert_eq!(Summary::of(&[]).runs, 0);
+    }
+}

@@ -79,7 +79,7 @@ impl Chart {
 
     fn panel(&self, panel: &Panel, y: f64, svg: &mut Svg) {
         let bottom = y + panel.height;
-        let step = round_up(panel.top / 5.0);
+        let step = round_up(panel.top / 8.0);
         let mut value = 0.0;
         while value <= panel.top {
             let at = panel.place(value, y);

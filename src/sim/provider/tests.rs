@@ -211,3 +211,26 @@ fn the_same_seed_gives_the_same_answers() {
     };
     assert_eq!(run(), run());
 }
+
+#[test]
+fn what_is_allowed_follows_changes_keys_and_the_account() {
+    let law: Law = toml::from_str(
+        "limits = [{ kind = 'bucket', rate = 50, burst = 10 },
+                   { kind = 'fixed-window', limit = 160, window = '2s', per = 'account' }]
+         keys = [{ index = 0, revoked_at = '10s' },
+                 { index = 1, limits = [{ kind = 'interval', every = '100ms' }] }]
+         changes = [{ at = '20s', limits = [{ kind = 'bucket', rate = 5, burst = 1 }] }]
+         outages = [{ from = '30s', until = '31s' }]",
+    )
+    .unwrap();
+    let allowed = |seconds| law.allowed(3, 1.0, Duration::from_secs(seconds));
+    assert_eq!(
+        [0, 10, 20, 30, 31].map(allowed),
+        [80.0, 60.0, 15.0, 0.0, 15.0]
+    );
+    assert_eq!(
+        Law::default().allowed(1, 1.0, Duration::ZERO),
+        f64::INFINITY
+    );
+    assert_eq!(law.longest_window(), Some(Duration::from_secs(2)));
+}
