@@ -5,6 +5,8 @@ use std::time::{Duration, SystemTime};
 
 use crate::config::SettingsError;
 use crate::scheduler::ceiling::CeilingError;
+#[cfg(feature = "reqwest")]
+use crate::scheduler::events::GaveUp;
 use crate::scheduler::events::{Reason, Refusal};
 
 /// Why a request was not sent, or a limiter not built.
@@ -33,6 +35,9 @@ pub(crate) enum Kind {
     NoRuntime,
     /// A key that cannot be sent.
     Key(String),
+    /// Something that is not a host.
+    #[cfg(feature = "reqwest")]
+    Host(String),
     /// A setting out of its range.
     Settings(SettingsError),
     /// A rate that cannot be read.
@@ -131,13 +136,27 @@ impl Error {
         matches!(self.0.kind, Kind::Refused(Refusal::UnknownKey { .. }, _))
     }
 
-    /// Whether the limiter itself is set up wrongly: a key, a rate or a setting.
+    /// Whether the limiter itself is set up wrongly: a key, a host, a rate or a setting.
     #[must_use]
     pub fn is_settings(&self) -> bool {
-        matches!(
+        !matches!(
             self.0.kind,
-            Kind::Key(_) | Kind::Settings(_) | Kind::Ceiling(_)
+            Kind::Refused(..) | Kind::TimedOut(_) | Kind::NoRuntime
         )
+    }
+
+    /// Why the last response is given back instead of this error, where there is one.
+    #[cfg(feature = "reqwest")]
+    pub(crate) fn gave_up(&self) -> Option<GaveUp> {
+        match &self.0.kind {
+            Kind::Refused(refusal, _) => Some(match refusal {
+                Refusal::Cancelled => GaveUp::Cancelled,
+                Refusal::Closed => GaveUp::Closed,
+                Refusal::AllKeysFaulty { .. } | Refusal::UnknownKey { .. } => GaveUp::NoKey,
+                _ => GaveUp::Deadline,
+            }),
+            _ => None,
+        }
     }
 
     /// The first moment at which it could be sent, where that is known.
@@ -203,6 +222,12 @@ impl fmt::Display for Error {
                  acquire_blocking; nothing was sent",
             ),
             Kind::Key(what) => f.write_str(what),
+            #[cfg(feature = "reqwest")]
+            Kind::Host(text) => write!(
+                f,
+                "{text:?} is not a host: give a name such as \"api.example.com\", with a port if \
+                 only that one is meant"
+            ),
             Kind::Settings(error) => error.fmt(f),
             Kind::Ceiling(error) => error.fmt(f),
         }

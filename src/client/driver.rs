@@ -6,14 +6,14 @@
 //! finds that nobody waits.
 
 use std::pin::Pin;
-use std::sync::Arc;
+use std::sync::{Arc, Weak};
 use std::task::{Context, Poll};
 use std::time::Duration;
 
 use tokio::runtime::Handle;
 use tokio::time::Sleep;
 
-use super::gate::{Gate, WeakGate};
+use super::gate::Gate;
 
 /// Makes sure that the queue moves while somebody waits on this runtime. False outside tokio.
 pub(crate) fn ensure(gate: &Arc<Gate>) -> bool {
@@ -32,7 +32,7 @@ pub(crate) fn ensure(gate: &Arc<Gate>) -> bool {
 }
 
 struct Driver {
-    gate: WeakGate,
+    gate: Weak<Gate>,
     id: u64,
     sleep: Option<Pin<Box<Sleep>>>,
 }

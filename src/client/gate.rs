@@ -2,10 +2,12 @@
 //!
 //! Every entry locks, reads the clock, tells the machine, lets it grant what it can, and unlocks;
 //! only then are the wakers called that were collected meanwhile. Nothing waits here: there is no
-//! timer and no await, so the races of this file can be run through one by one.
+//! timer and no await.
 
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError, Weak};
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::task::{Poll, Waker};
+use std::time::Duration;
 
 use slab::Slab;
 use smallvec::SmallVec;
@@ -14,28 +16,32 @@ use tokio::sync::broadcast;
 
 use crate::Time;
 use crate::scheduler::Scheduler;
-use crate::scheduler::events::{
-    Ask, Change, Grant, KeyId, Name, Outcome, Refusal, Ticket, Verdict,
-};
+use crate::scheduler::events::{Ask, Change, Grant, KeyId, Name, Refusal, Ticket, What};
 
+use super::claim::Claim;
 use super::clock::Clock;
 use super::key::ApiKey;
+use super::watch::Watch;
 
 /// One provider's machine, its lock, and the seats of those who wait or are in flight.
 #[derive(Debug)]
 pub(crate) struct Gate {
     inner: Mutex<Inner>,
     clock: Clock,
+    /// The first moment at which somebody may have stopped listening, in nanoseconds.
+    loan_at: AtomicU64,
 }
 
 /// Guarded by the lock.
 #[derive(Debug)]
-struct Inner {
-    machine: Scheduler,
+pub(super) struct Inner {
+    pub(super) machine: Scheduler,
     keys: Vec<ApiKey>,
-    seats: Slab<Seat>,
+    pub(super) seats: Slab<Seat>,
     /// The seat of the ticket in each of the machine's slots.
     seat_of: Vec<usize>,
+    /// The seats that are granted or in flight.
+    flying: Slab<usize>,
     drivers: SmallVec<[Alarm; 1]>,
     drivers_made: u64,
     changes: Option<broadcast::Sender<Change>>,
@@ -46,17 +52,22 @@ struct Inner {
 
 /// Where the owner of a ticket is told what became of it.
 #[derive(Debug)]
-struct Seat {
-    ticket: Ticket,
-    state: State,
-    waker: Option<Waker>,
+pub(super) struct Seat {
+    pub(super) ticket: Ticket,
+    pub(super) state: State,
+    pub(super) waker: Option<Waker>,
+    watch: Option<Arc<Watch>>,
+    /// Its place among those that are granted or in flight.
+    flying: usize,
 }
 
 #[derive(Debug)]
-enum State {
+pub(super) enum State {
     Waiting,
-    /// Granted, and not taken up.
-    Granted(Grant),
+    /// Granted then, and not taken up.
+    Granted(Grant, Time),
+    /// The grant was lent to another, and the machine waits for its owner.
+    Aside,
     /// Ended without being sent (again). The machine has forgotten it.
     Refused(Refusal),
     /// Taken up.
@@ -94,6 +105,7 @@ impl Gate {
             keys,
             seats: Slab::new(),
             seat_of: Vec::new(),
+            flying: Slab::new(),
             drivers: SmallVec::new(),
             drivers_made: 0,
             changes: None,
@@ -103,6 +115,7 @@ impl Gate {
         Arc::new(Self {
             inner: Mutex::new(inner),
             clock,
+            loan_at: AtomicU64::new(u64::MAX),
         })
     }
 
@@ -111,11 +124,15 @@ impl Gate {
     }
 
     /// Puts an ask in the queue, and says when that was. What is granted at once is taken up.
-    pub(crate) fn enter(self: &Arc<Self>, ask: Ask) -> Result<(Claim, Entered, Time), Refusal> {
+    pub(crate) fn enter(
+        self: &Arc<Self>,
+        ask: Ask,
+        watch: Option<Arc<Watch>>,
+    ) -> Result<(Claim, Entered, Time), Refusal> {
         self.act(|inner, now, wakes| {
             let ticket = inner.machine.submit(ask, now)?;
-            let seat = inner.seat(ticket);
-            inner.pump(now, wakes);
+            let seat = inner.seat(ticket, watch.clone());
+            self.pump(inner, now, wakes);
             let entered = match inner.take_up(seat, now) {
                 Some(Ok(taken)) => Entered::Granted(taken),
                 Some(Err(refusal)) => {
@@ -124,19 +141,18 @@ impl Gate {
                 }
                 None => Entered::Waiting,
             };
-            let gate = Arc::clone(self);
-            Ok((Claim { gate, seat }, entered, now))
+            Ok((Claim::new(Arc::clone(self), seat, watch), entered, now))
         })
     }
 
-    /// Lets the machine do what is due; for those who have a timer of their own.
+    /// Does what is due; for those who have a timer of their own.
     pub(crate) fn tick(&self) {
-        self.act(|inner, now, wakes| inner.pump(now, wakes));
+        self.act(|inner, now, wakes| self.turn(inner, now, wakes));
     }
 
-    /// The next moment at which [`Gate::tick`] does something, if anybody waits for one.
-    pub(crate) fn next(&self) -> Option<Time> {
-        self.lock().machine.poll_timeout()
+    /// The next moment at which [`Gate::tick`] does something.
+    pub(crate) fn next(&self) -> Time {
+        self.next_of(&self.lock())
     }
 
     /// How many wait, and how many are granted or in flight.
@@ -148,7 +164,7 @@ impl Gate {
     pub(crate) fn cancel_group(&self, group: &Name) -> (usize, usize) {
         self.act(|inner, now, wakes| {
             let counts = inner.machine.cancel_group(group);
-            inner.pump(now, wakes);
+            self.pump(inner, now, wakes);
             counts
         })
     }
@@ -156,19 +172,21 @@ impl Gate {
     pub(crate) fn close(&self) {
         self.act(|inner, now, wakes| {
             inner.machine.close();
-            inner.pump(now, wakes);
+            self.pump(inner, now, wakes);
         });
     }
 
     /// Ready when nobody waits and nothing is in flight.
     pub(crate) fn poll_idle(&self, waker: &Waker) -> Poll<()> {
-        let mut inner = self.lock();
-        if inner.machine.depth() == (0, 0) {
-            return Poll::Ready(());
-        }
-        inner.idle.retain(|other| !other.will_wake(waker));
-        inner.idle.push(waker.clone());
-        Poll::Pending
+        self.act(|inner, _, _| {
+            if inner.machine.depth() == (0, 0) {
+                return Poll::Ready(());
+            }
+            if !inner.idle.iter().any(|other| other.will_wake(waker)) {
+                inner.idle.push(waker.clone());
+            }
+            Poll::Pending
+        })
     }
 
     pub(crate) fn set_keys(&self, keys: Vec<ApiKey>) {
@@ -180,7 +198,7 @@ impl Gate {
                     inner.keys.push(key);
                 }
             }
-            inner.pump(now, wakes);
+            self.pump(inner, now, wakes);
         });
     }
 
@@ -191,9 +209,17 @@ impl Gate {
                 .changes
                 .get_or_insert_with(|| broadcast::Sender::new(CHANGES));
             let receiver = sender.subscribe();
-            inner.pump(now, wakes);
+            self.pump(inner, now, wakes);
             receiver
         })
+    }
+
+    /// Something that the shell decided, for those who read the changes.
+    pub(crate) fn remark(&self, what: What) {
+        self.act(|inner, now, wakes| {
+            inner.machine.remark(what, now);
+            self.pump(inner, now, wakes);
+        });
     }
 
     /// Registers a driver of this runtime, unless it has one.
@@ -207,7 +233,7 @@ impl Gate {
         inner.drivers.push(Alarm {
             id,
             runtime,
-            // Until its first poll it sleeps for nothing.
+            // Its first poll is due already: there is no need to wake it.
             armed: Time::START,
             waker: Waker::noop().clone(),
         });
@@ -218,19 +244,23 @@ impl Gate {
     /// any more, and then the driver is no longer registered.
     pub(crate) fn drive(&self, id: u64, waker: &Waker) -> Option<Time> {
         self.act(|inner, now, wakes| {
-            // Its own moment is computed below: no need to wake itself.
             if let Some(alarm) = inner.alarm(id) {
+                // Its next moment is computed below: it need not be woken for it.
                 alarm.armed = Time::START;
             }
-            inner.pump(now, wakes);
+            self.turn(inner, now, wakes);
             if inner.machine.depth().0 == 0 {
                 inner.drivers.retain(|alarm| alarm.id != id);
                 return None;
             }
-            let next = inner.next();
+            let next = self.next_of(inner);
             let alarm = inner.alarm(id)?;
             alarm.armed = next;
-            alarm.waker.clone_from(waker);
+            if !alarm.waker.will_wake(waker) {
+                wakes
+                    .spent
+                    .push(std::mem::replace(&mut alarm.waker, waker.clone()));
+            }
             Some(next)
         })
     }
@@ -241,38 +271,114 @@ impl Gate {
             let before = inner.drivers.len();
             inner.drivers.retain(|alarm| alarm.id != id);
             if inner.drivers.len() < before {
+                let waiting = inner.seats.iter_mut();
                 wakes
                     .wakers
-                    .extend(inner.seats.iter_mut().filter_map(|(_, s)| s.waker.take()));
+                    .extend(waiting.filter_map(|(_, seat)| seat.waker.take()));
             }
         });
     }
 
-    fn act<R>(&self, act: impl FnOnce(&mut Inner, Time, &mut Wakes) -> R) -> R {
+    /// From `at` on somebody may not be listening.
+    pub(super) fn expect_loan(&self, at: Time) {
+        let before = self.loan_at.fetch_min(at.as_nanos(), Ordering::SeqCst);
+        if at.as_nanos() < before {
+            // The drivers may sleep for longer than that.
+            self.act(|_, _, _| {});
+        }
+    }
+
+    /// Locks, reads the clock, acts, sees to the drivers, unlocks, and wakes.
+    pub(super) fn act<R>(&self, act: impl FnOnce(&mut Inner, Time, &mut Wakes) -> R) -> R {
         let mut wakes = Wakes::default();
         let mut inner = self.lock();
-        // Two threads may have read the clock in one order and locked in the other.
+        // Runtimes may disagree about the time (a paused one), and the machine's never goes back.
         let now = self.clock.now().max(inner.last);
         inner.last = now;
         let out = act(&mut inner, now, &mut wakes);
+        if !inner.drivers.is_empty() {
+            let next = self.next_of(&inner);
+            for alarm in inner.drivers.iter_mut().filter(|alarm| next < alarm.armed) {
+                alarm.armed = next;
+                wakes.wakers.push(alarm.waker.clone());
+            }
+        }
         drop(inner);
         wakes.send();
         out
     }
 
-    /// A panic under the lock (a controller of the user's own) must not take the others along: the
-    /// machine is plain data, and every entry leaves it whole or not at all.
+    /// Lets the machine grant and refuse what it can, and collects whom to tell.
+    pub(super) fn pump(&self, inner: &mut Inner, now: Time, wakes: &mut Wakes) {
+        while let Some((ticket, refusal)) = inner.machine.poll_refusal(now) {
+            inner.tell(ticket, State::Refused(refusal), wakes);
+        }
+        while let Some(grant) = inner.machine.poll_grant(now) {
+            if inner.tell(grant.ticket, State::Granted(grant, now), wakes) {
+                let due = now + UNHEARD;
+                self.loan_at.fetch_min(due.as_nanos(), Ordering::SeqCst);
+            }
+        }
+        if let Some(sender) = &inner.changes {
+            while let Some(change) = inner.machine.poll_change() {
+                wakes.changes.push(change);
+            }
+            if !wakes.changes.is_empty() {
+                wakes.sender = Some(sender.clone());
+            }
+        }
+        if !inner.idle.is_empty() && inner.machine.depth() == (0, 0) {
+            wakes.wakers.extend(inner.idle.drain(..));
+        }
+    }
+
+    fn turn(&self, inner: &mut Inner, now: Time, wakes: &mut Wakes) {
+        self.pump(inner, now, wakes);
+        let somebody_waits = inner.machine.depth().0 > 0;
+        if somebody_waits && self.loan_at.load(Ordering::SeqCst) <= now.as_nanos() {
+            // In this order: what is expected while the seats are looked at is not forgotten.
+            self.loan_at.store(u64::MAX, Ordering::SeqCst);
+            let next = inner.lend(now);
+            self.loan_at.fetch_min(next.as_nanos(), Ordering::SeqCst);
+            self.pump(inner, now, wakes);
+        }
+    }
+
+    fn next_of(&self, inner: &Inner) -> Time {
+        let loan = Time::from_nanos(self.loan_at.load(Ordering::SeqCst));
+        inner
+            .machine
+            .poll_timeout()
+            .unwrap_or(Time::NEVER)
+            .min(loan)
+    }
+
+    /// A panic under the lock (of a controller of the user's own) must not take the others along:
+    /// the machine is plain data, and every entry leaves it whole.
     fn lock(&self) -> MutexGuard<'_, Inner> {
         self.inner.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
 
+impl Drop for Gate {
+    /// The drivers find nobody to drive, and end.
+    fn drop(&mut self) {
+        let inner = self.inner.get_mut();
+        let inner = inner.unwrap_or_else(PoisonError::into_inner);
+        for alarm in inner.drivers.drain(..) {
+            alarm.waker.wake();
+        }
+    }
+}
+
 impl Inner {
-    fn seat(&mut self, ticket: Ticket) -> usize {
+    fn seat(&mut self, ticket: Ticket, watch: Option<Arc<Watch>>) -> usize {
         let seat = self.seats.insert(Seat {
             ticket,
             state: State::Waiting,
             waker: None,
+            watch,
+            flying: usize::MAX,
         });
         let slot = ticket.slot as usize;
         if slot >= self.seat_of.len() {
@@ -286,52 +392,31 @@ impl Inner {
         self.drivers.iter_mut().find(|alarm| alarm.id == id)
     }
 
-    fn next(&self) -> Time {
-        self.machine.poll_timeout().unwrap_or(Time::NEVER)
-    }
-
-    /// Lets the machine grant and refuse what it can, and collects whom to tell.
-    fn pump(&mut self, now: Time, wakes: &mut Wakes) {
-        while let Some((ticket, refusal)) = self.machine.poll_refusal(now) {
-            self.tell(ticket, State::Refused(refusal), wakes);
-        }
-        while let Some(grant) = self.machine.poll_grant(now) {
-            self.tell(grant.ticket, State::Granted(grant), wakes);
-        }
-        if let Some(sender) = &self.changes {
-            while let Some(change) = self.machine.poll_change() {
-                wakes.changes.push(change);
-            }
-            if !wakes.changes.is_empty() {
-                wakes.sender = Some(sender.clone());
-            }
-        }
-        if !self.drivers.is_empty() {
-            let next = self.next();
-            for alarm in self.drivers.iter_mut().filter(|alarm| next < alarm.armed) {
-                alarm.armed = next;
-                wakes.wakers.push(alarm.waker.clone());
-            }
-        }
-        if !self.idle.is_empty() && self.machine.depth() == (0, 0) {
-            wakes.wakers.extend(self.idle.drain(..));
-        }
-    }
-
-    fn tell(&mut self, ticket: Ticket, state: State, wakes: &mut Wakes) {
-        let seat = &mut self.seats[self.seat_of[ticket.slot as usize]];
+    /// Writes what became of a ticket into its seat. Whether its owner has to be woken for it.
+    fn tell(&mut self, ticket: Ticket, state: State, wakes: &mut Wakes) -> bool {
+        let index = self.seat_of[ticket.slot as usize];
+        let seat = &mut self.seats[index];
         debug_assert_eq!(seat.ticket, ticket, "a seat outlives its ticket");
+        if matches!(state, State::Granted(..)) {
+            seat.flying = self.flying.insert(index);
+        }
         seat.state = state;
-        wakes.wakers.extend(seat.waker.take());
+        match seat.waker.take() {
+            Some(waker) => {
+                wakes.wakers.push(waker);
+                true
+            }
+            None => false,
+        }
     }
 
     /// What the owner of a seat finds there; a grant is taken up.
-    fn take_up(&mut self, seat: usize, now: Time) -> Option<Result<Taken, Refusal>> {
+    pub(super) fn take_up(&mut self, seat: usize, now: Time) -> Option<Result<Taken, Refusal>> {
         let found = &mut self.seats[seat];
         match &found.state {
-            State::Waiting | State::Flying => None,
+            State::Waiting | State::Aside | State::Flying => None,
             State::Refused(refusal) => Some(Err(refusal.clone())),
-            &State::Granted(grant) => {
+            &State::Granted(grant, _) => {
                 found.state = State::Flying;
                 self.machine.start(grant.ticket, now);
                 Some(Ok(Taken {
@@ -341,6 +426,48 @@ impl Inner {
                 }))
             }
         }
+    }
+
+    /// A seat is neither granted nor in flight any more.
+    pub(super) fn land(&mut self, seat: usize) {
+        let seat = &mut self.seats[seat];
+        if self.flying.contains(seat.flying) {
+            self.flying.remove(seat.flying);
+        }
+        seat.flying = usize::MAX;
+    }
+
+    /// Lends every slot whose owner does not listen. Answers when the next may be due.
+    fn lend(&mut self, now: Time) -> Time {
+        let mut next = Time::NEVER;
+        let mut aside: SmallVec<[usize; 8]> = SmallVec::new();
+        for (_, &index) in &self.flying {
+            let seat = &mut self.seats[index];
+            let due = match (&seat.state, &seat.watch) {
+                (State::Granted(_, at), _) => *at + UNHEARD,
+                (State::Flying, Some(watch)) => watch.due(),
+                _ => Time::NEVER,
+            };
+            if due > now {
+                next = next.min(due);
+                continue;
+            }
+            match (&seat.state, &seat.watch) {
+                (State::Granted(..), _) => aside.push(index),
+                (_, Some(watch)) => {
+                    let loan = watch.lend();
+                    self.machine.lend(seat.ticket, loan, now);
+                }
+                _ => {}
+            }
+        }
+        for index in aside {
+            let seat = &mut self.seats[index];
+            seat.state = State::Aside;
+            self.machine.set_aside(seat.ticket, now);
+            self.land(index);
+        }
+        next
     }
 
     fn key(&self, id: KeyId) -> ApiKey {
@@ -353,82 +480,13 @@ impl Inner {
     }
 }
 
-/// The right to one seat: waiting, granted or in flight. Dropping it cancels the ticket, whatever
-/// its phase.
-#[derive(Debug)]
-pub(crate) struct Claim {
-    gate: Arc<Gate>,
-    seat: usize,
-}
-
-impl Claim {
-    pub(crate) fn gate(&self) -> &Arc<Gate> {
-        &self.gate
-    }
-
-    /// The grant, if it has come; taking it up starts the attempt.
-    pub(crate) fn poll(&self, waker: &Waker) -> Poll<Result<Taken, Refusal>> {
-        self.gate.act(|inner, now, wakes| {
-            let taken = inner.take_up(self.seat, now);
-            let Some(taken) = taken else {
-                let seat = &mut inner.seats[self.seat];
-                match &mut seat.waker {
-                    Some(old) => old.clone_from(waker),
-                    none => *none = Some(waker.clone()),
-                }
-                return Poll::Pending;
-            };
-            // The start of an attempt begins a window that others wait for the end of.
-            inner.pump(now, wakes);
-            Poll::Ready(taken)
-        })
-    }
-
-    /// Ends the attempt. Where the verdict is to go again, the seat waits in its old place. Where
-    /// `held`, its slot stays taken until the claim is dropped.
-    pub(crate) fn complete(&self, outcome: &Outcome, held: bool) -> Verdict {
-        self.gate.act(|inner, now, wakes| {
-            let seat = &mut inner.seats[self.seat];
-            let ticket = seat.ticket;
-            let verdict = if held {
-                inner.machine.complete_held(ticket, outcome, now)
-            } else {
-                inner.machine.complete(ticket, outcome, now)
-            };
-            if matches!(verdict, Verdict::Again { .. }) {
-                seat.state = State::Waiting;
-            }
-            inner.pump(now, wakes);
-            verdict
-        })
-    }
-}
-
-impl Drop for Claim {
-    fn drop(&mut self) {
-        self.gate.act(|inner, now, wakes| {
-            let seat = inner.seats.remove(self.seat);
-            // That the machine may have ended it already is no error: its generation differs.
-            inner.machine.cancel(seat.ticket);
-            inner.pump(now, wakes);
-        });
-    }
-}
-
-impl Drop for Gate {
-    /// The drivers find nobody to drive, and end.
-    fn drop(&mut self) {
-        let inner = self.inner.get_mut().unwrap_or_else(PoisonError::into_inner);
-        for alarm in inner.drivers.drain(..) {
-            alarm.waker.wake();
-        }
-    }
-}
-
 /// What was decided under the lock and is done after it.
 #[derive(Default)]
-struct Wakes {
+pub(super) struct Wakes {
     wakers: SmallVec<[Waker; 4]>,
+    /// Wakers that are not needed any more. The last one of a task may drop the task, and with it
+    /// a claim, which locks.
+    pub(super) spent: SmallVec<[Waker; 1]>,
     changes: Vec<Change>,
     sender: Option<broadcast::Sender<Change>>,
 }
@@ -449,8 +507,8 @@ impl Wakes {
     }
 }
 
-/// A gate that a driver must not keep alive.
-pub(crate) type WeakGate = Weak<Gate>;
-
+/// How long an owner that was woken may not listen before its slot is lent. Well above what a busy
+/// runtime takes to poll a woken task (milliseconds), well below what a person calls a stall.
+pub(super) const UNHEARD: Duration = Duration::from_millis(100);
 /// Changes kept for a reader that is slow: as many as the machine keeps for one that is late.
 const CHANGES: usize = 1024;

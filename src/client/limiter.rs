@@ -2,6 +2,8 @@
 
 use std::fmt;
 use std::sync::Arc;
+#[cfg(feature = "reqwest")]
+use std::sync::atomic::Ordering;
 use std::task::{Poll, Wake, Waker};
 use std::thread::{self, Thread};
 use std::time::Duration;
@@ -19,6 +21,8 @@ use crate::scheduler::keys::{HintScope, Penalty};
 use crate::scheduler::retry::RetrySettings;
 
 use super::clock::Clock;
+#[cfg(feature = "reqwest")]
+use super::front::{AskWith, Front};
 use super::gate::Gate;
 use super::key::ApiKey;
 use super::permit::{Leave, Permit, Ticket, Verdict};
@@ -34,6 +38,8 @@ pub(super) struct Shared {
     gate: Arc<Gate>,
     profile: Profile,
     max_wait: Option<Duration>,
+    #[cfg(feature = "reqwest")]
+    front: Front,
 }
 
 impl Limiter {
@@ -70,25 +76,33 @@ impl Limiter {
     ///
     /// # Errors
     ///
-    /// If it was never sent: see [`Error`]. What the last attempt gave comes back as it is.
+    /// If it was never sent, or no attempt ended before its deadline: see [`Error`]. What the last
+    /// attempt gave comes back as it is.
     pub async fn call<R, F>(&self, ask: Ask, mut send: impl FnMut(Leave) -> F) -> Result<R, Error>
     where
         F: Future<Output = (Outcome, R)>,
     {
-        let mut ticket = self.acquire(ask);
+        let mut ticket = Ticket::watched(self.clone(), ask);
         let mut last = None;
         loop {
             let permit = match (ticket.await, last.take()) {
-                (Ok(permit), _) => permit,
+                (Ok(permit), kept) => {
+                    last = kept;
+                    permit
+                }
                 // There is a result: it is worth more than why there is no better one.
                 (Err(_), Some(result)) => return Ok(result),
                 (Err(error), None) => return Err(error),
             };
-            let (outcome, result) = send(permit.leave().clone()).await;
-            match permit.complete(&outcome) {
-                Verdict::Return { .. } => return Ok(result),
-                Verdict::Again(next) => {
-                    last = Some(result);
+            let (outcome, result) = match permit.run(send(permit.leave().clone())).await {
+                Ok((outcome, result)) => (outcome, Ok(result)),
+                Err(late) => (Outcome::Broken, Err(late)),
+            };
+            match (permit.complete(&outcome), result) {
+                (Verdict::Return { .. }, Ok(result)) => return Ok(result),
+                (Verdict::Return { .. }, Err(late)) => return last.ok_or(late),
+                (Verdict::Again(next), result) => {
+                    last = result.ok().or(last);
                     ticket = next;
                 }
             }
@@ -127,11 +141,12 @@ impl Limiter {
                 return turn;
             }
             // Nobody else may be there to keep the time: this thread does it for all.
-            let now = self.gate().clock().now();
-            match self.gate().next() {
-                Some(at) if at <= now => self.gate().tick(),
-                Some(at) => thread::park_timeout(at.since(now).min(SLICE)),
-                None => thread::park_timeout(SLICE),
+            let next = self.gate().next();
+            let wait = next.since(self.gate().clock().now());
+            if wait.is_zero() {
+                self.gate().tick();
+            } else {
+                thread::park_timeout(wait.min(SLICE));
             }
         }
     }
@@ -151,6 +166,11 @@ impl Limiter {
     pub fn set_keys(&self, keys: impl IntoIterator<Item = ApiKey>) -> Result<(), Error> {
         let keys: Vec<_> = keys.into_iter().collect();
         keys.iter().try_for_each(ApiKey::check)?;
+        #[cfg(feature = "reqwest")]
+        self.0
+            .front
+            .has_keys
+            .store(!keys.is_empty(), Ordering::Relaxed);
         self.gate().set_keys(keys);
         Ok(())
     }
@@ -191,6 +211,11 @@ impl Limiter {
         Arc::ptr_eq(&self.0, &other.0)
     }
 
+    #[cfg(feature = "reqwest")]
+    pub(super) fn front(&self) -> &Front {
+        &self.0.front
+    }
+
     pub(crate) fn gate(&self) -> &Arc<Gate> {
         &self.0.gate
     }
@@ -225,6 +250,10 @@ pub struct LimiterBuilder {
     profile: Profile,
     keys: Vec<ApiKey>,
     seed: Option<u64>,
+    #[cfg(feature = "reqwest")]
+    hosts: Vec<String>,
+    #[cfg(feature = "reqwest")]
+    ask_with: Option<AskWith>,
     /// The first rate that could not be read.
     fault: Option<Error>,
 }
@@ -329,6 +358,26 @@ impl LimiterBuilder {
         self
     }
 
+    /// Adds hosts that the limiter is for, such as `"api.example.com"`; requests to others pass it
+    /// by, without key and without gates. Default: those of the profile, else for a limiter with
+    /// keys the host of its first request, else all.
+    #[cfg(feature = "reqwest")]
+    pub fn hosts<H: Into<String>>(mut self, hosts: impl IntoIterator<Item = H>) -> Self {
+        self.hosts.extend(hosts.into_iter().map(Into::into));
+        self
+    }
+
+    /// Says what each request asks for that carries no [`Ask`] of its own, those of SDKs too. If
+    /// it panics the request asks for the default, and a change says so.
+    #[cfg(feature = "reqwest")]
+    pub fn ask_with(
+        mut self,
+        ask_with: impl Fn(&reqwest::Request) -> Ask + Send + Sync + 'static,
+    ) -> Self {
+        self.ask_with = Some(AskWith(Box::new(ask_with)));
+        self
+    }
+
     /// Decides the jitter. Default: another one each time.
     pub fn seed(mut self, seed: u64) -> Self {
         self.seed = Some(seed);
@@ -346,6 +395,8 @@ impl LimiterBuilder {
         }
         self.keys.iter().try_for_each(ApiKey::check)?;
         let max_wait = self.settings.max_wait;
+        #[cfg(feature = "reqwest")]
+        let front = Front::new(&self.hosts, self.ask_with, !self.keys.is_empty())?;
         let seed = self.seed.unwrap_or_else(|| rand::rng().random());
         let fingerprints: Vec<_> = self.keys.iter().map(ApiKey::fingerprint).collect();
         let machine = Scheduler::new(self.settings, &fingerprints, seed)?;
@@ -353,6 +404,8 @@ impl LimiterBuilder {
             gate: Gate::new(machine, self.keys, Clock::new()),
             profile: self.profile,
             max_wait,
+            #[cfg(feature = "reqwest")]
+            front,
         })))
     }
 }

@@ -1,70 +1,22 @@
 //! The walk of one request through a limiter, as a middleware of `reqwest`.
 
 use std::sync::{Arc, Weak};
-use std::time::{Duration, SystemTime};
 
 use async_trait::async_trait;
-use http::Extensions;
+use http::{Extensions, header};
 use reqwest::{Request, Response};
 use reqwest_middleware::{Error as ChainError, Middleware, Next, Result};
 use smallvec::SmallVec;
 
 use crate::error::Error;
-use crate::scheduler::events::{Ask, Cost, Fingerprint, GaveUp, Name, Outcome, Priority, Replay};
+use crate::scheduler::events::{Ask, GaveUp, Outcome, Replay};
 
+use super::body;
+use super::extension::{self, Hold, Report};
 use super::limiter::Limiter;
-use super::permit::{Permit, Verdict};
-use super::wire;
-
-/// What shares a limit inside the provider: an extension of one request.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Bucket(pub Name);
-
-/// On whose behalf a request is made: an extension of one request.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Tenant(pub Name);
-
-/// The cancellable set that a request belongs to: an extension of one request.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Group(pub Name);
-
-/// From submit to the headers of the last attempt, waits included: an extension of one request.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Deadline(pub Duration);
-
-/// The only key that a request may go to: an extension of one request.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Pin(pub Fingerprint);
-
-impl From<Group> for Name {
-    fn from(group: Group) -> Self {
-        group.0
-    }
-}
-
-impl From<&Group> for Name {
-    fn from(group: &Group) -> Self {
-        group.0.clone()
-    }
-}
-
-/// What became of a request: an extension of its response.
-#[derive(Clone, Debug, PartialEq)]
-#[non_exhaustive]
-pub struct Report {
-    /// How many attempts were sent.
-    pub attempts: u32,
-    /// The key of the last one.
-    pub key: Fingerprint,
-    /// How long it waited for its first attempt.
-    pub queued: Duration,
-    /// How long it waited in all.
-    pub waited: Duration,
-    /// When it could be tried again, where that is known.
-    pub retry_at: Option<SystemTime>,
-    /// Why it was not tried again; none if it was served.
-    pub why: Option<GaveUp>,
-}
+use super::permit::{Permit, Ticket, Verdict};
+use super::watch::watched;
+use super::wire::{self, Shown};
 
 #[async_trait]
 impl Middleware for Limiter {
@@ -75,10 +27,10 @@ impl Middleware for Limiter {
         next: Next<'_>,
     ) -> Result<Response> {
         let standing = Marks::standing(extensions, self);
-        if standing == Standing::Inside {
+        if standing == Standing::Inside || !self.admits(request.url()) {
             return next.run(request, extensions).await;
         }
-        let mut ask = ask_of(&request, extensions);
+        let mut ask = self.ask(&request, extensions);
         if standing == Standing::Under {
             // Only the outermost limiter repeats.
             ask.replay = Replay::Never;
@@ -86,6 +38,7 @@ impl Middleware for Limiter {
         let running = Marks::enter(extensions, self);
         let walk = Walk {
             limiter: self,
+            hold: extensions.get().copied().unwrap_or_default(),
             last: None,
         };
         let result = walk.run(request, ask, extensions, next).await;
@@ -94,9 +47,28 @@ impl Middleware for Limiter {
     }
 }
 
+impl Limiter {
+    /// What a request asks for: its extensions, else what the application's hook says, else the
+    /// defaults.
+    fn ask(&self, request: &Request, extensions: &Extensions) -> Ask {
+        let base = match extensions.get::<Ask>() {
+            Some(ask) => ask.clone(),
+            None => self.hooked_ask(request),
+        };
+        let mut ask = extension::over(base, extensions);
+        let safe =
+            request.method().is_idempotent() || request.headers().contains_key("idempotency-key");
+        if ask.replay == Replay::Auto && safe {
+            ask.replay = Replay::Always;
+        }
+        ask
+    }
+}
+
 /// The attempts of one request.
 struct Walk<'a> {
     limiter: &'a Limiter,
+    hold: Hold,
     /// The last response, in case that no better one comes.
     last: Option<(Response, Report)>,
 }
@@ -109,88 +81,78 @@ impl Walk<'_> {
         extensions: &mut Extensions,
         next: Next<'_>,
     ) -> Result<Response> {
-        let mut spare = if ask.replay == Replay::Never {
-            None
-        } else {
-            request.try_clone()
-        };
+        let copy = |request: &Request| request.try_clone();
+        let mut spare = (ask.replay != Replay::Never)
+            .then(|| copy(&request))
+            .flatten();
         if spare.is_none() {
+            // A body that cannot be sent twice is sent once.
             ask.replay = Replay::Never;
         }
         let mut request = Some(request);
-        let mut ticket = self.limiter.acquire(ask);
+        let mut ticket = Ticket::watched(self.limiter.clone(), ask);
         loop {
             let permit = match ticket.await {
                 Ok(permit) => permit,
-                Err(error) => return self.give_up(ChainError::middleware(error), extensions),
+                Err(error) => {
+                    let why = error.gave_up();
+                    return self.give_up(ChainError::middleware(error), why, extensions);
+                }
             };
             let attempt = request.take().expect("each turn leaves one for the next");
-            let (outcome, result) = self.attempt(&permit, attempt, extensions, &next).await;
-            let history = *permit.history();
-            let key = permit.fingerprint();
-            let (retry_at, why) = match permit.complete(&outcome) {
-                Verdict::Return { retry_at, why } => (retry_at, why),
-                Verdict::Again(again) => {
+            let (outcome, result) = attempt_on(&permit, attempt, extensions, &next).await;
+            let mut report = report_of(&permit);
+            let held = result.as_ref().is_ok_and(|response| self.holds(response));
+            let (verdict, claim) = permit.end(&outcome, held);
+            match (verdict, result) {
+                (Verdict::Return { retry_at, why }, Ok(response)) => {
+                    (report.retry_at, report.why) = (retry_at, why);
+                    let response = match claim {
+                        Some(claim) => body::holding(response, claim),
+                        None => response,
+                    };
+                    return Ok(reported(response, report, extensions));
+                }
+                (Verdict::Return { why, .. }, Err(error)) => {
+                    return self.give_up(error, why, extensions);
+                }
+                (Verdict::Again(again), result) => {
                     ticket = again;
-                    let copy = spare.as_ref().and_then(Request::try_clone);
-                    request = std::mem::replace(&mut spare, copy);
+                    request = std::mem::take(&mut spare);
+                    spare = request.as_ref().and_then(copy);
                     if let Ok(response) = result {
-                        let report = report(&history, key, None, None);
                         self.last = Some((response, report));
                     }
-                    continue;
                 }
-            };
-            return match result {
-                Ok(response) => {
-                    let report = report(&history, key, retry_at, why);
-                    Ok(reported(response, report, extensions))
-                }
-                Err(error) => self.give_up(error, extensions),
-            };
+            }
         }
     }
 
-    /// One attempt on the permit's key.
-    async fn attempt(
-        &self,
-        permit: &Permit,
-        mut request: Request,
-        extensions: &mut Extensions,
-        next: &Next<'_>,
-    ) -> (Outcome, Result<Response>) {
-        let shown = wire::put_key(permit.key(), &mut request);
-        let sent = next.clone().run(request, extensions);
-        let result = match permit.deadline() {
-            None => sent.await,
-            Some((at, after)) => {
-                let clock = self.limiter.gate().clock();
-                match tokio::time::timeout_at(clock.instant(at), sent).await {
-                    Ok(result) => result,
-                    Err(_) => Err(ChainError::middleware(Error::timed_out(after))),
-                }
-            }
+    /// Whether the slot is held to the end of the body, because that is the work.
+    fn holds(&self, response: &Response) -> bool {
+        let is_stream = || {
+            let kind = response.headers().get(header::CONTENT_TYPE);
+            kind.is_some_and(|kind| kind.as_bytes().starts_with(b"text/event-stream"))
         };
-        match result {
-            Ok(response) => {
-                let (response, slice) = wire::peek(response, shown).await;
-                let (status, headers) = (response.status(), response.headers());
-                let outcome = permit.outcome(status, headers, slice.as_deref());
-                (outcome, Ok(response))
+        response.status().is_success()
+            && match self.hold {
+                Hold::Auto => is_stream(),
+                Hold::Headers => false,
+                Hold::Body => true,
             }
-            Err(error) => {
-                let error = wire::hide_key(error, shown);
-                (wire::outcome_of(&error), Err(error))
-            }
-        }
     }
 
     /// The last response if there was one, else the error.
-    fn give_up(self, error: ChainError, extensions: &mut Extensions) -> Result<Response> {
+    fn give_up(
+        self,
+        error: ChainError,
+        why: Option<GaveUp>,
+        extensions: &mut Extensions,
+    ) -> Result<Response> {
         match self.last {
             Some((response, mut report)) => {
                 report.retry_at = Error::of(&error).and_then(Error::retry_at);
-                report.why = Some(GaveUp::Deadline);
+                report.why = why;
                 Ok(reported(response, report, extensions))
             }
             None => Err(error),
@@ -198,19 +160,50 @@ impl Walk<'_> {
     }
 }
 
-fn report(
-    history: &super::permit::History,
-    key: Fingerprint,
-    retry_at: Option<SystemTime>,
-    why: Option<GaveUp>,
-) -> Report {
+/// One attempt on the permit's key.
+async fn attempt_on(
+    permit: &Permit,
+    mut request: Request,
+    extensions: &mut Extensions,
+    next: &Next<'_>,
+) -> (Outcome, Result<Response>) {
+    let shown = Shown::put_key(permit.key(), &mut request);
+    let sent = wire::counting(next.clone().run(request, extensions));
+    let (result, mut hops) = match permit.run(sent).await {
+        Ok(ended) => ended,
+        Err(late) => (Err(ChainError::middleware(late)), 0),
+    };
+    let response = match result {
+        Ok(response) => response,
+        Err(error) => {
+            permit.claim().charge(hops);
+            return (wire::outcome_of(&error), Err(shown.error(error)));
+        }
+    };
+    if hops == 0 && shown.was_redirected(&response) {
+        // A client that paceline has not made does not say how many.
+        hops = 1;
+    }
+    permit.claim().charge(hops);
+    let mut response = shown.response(response);
+    let mut slice = None;
+    if response.status().is_client_error() || response.status().is_server_error() {
+        let (whole, start) = watched(permit.claim(), body::peek(response)).await;
+        response = whole;
+        slice = Some(start);
+    }
+    let outcome = permit.outcome(response.status(), response.headers(), slice.as_deref());
+    (outcome, Ok(response))
+}
+
+fn report_of(permit: &Permit) -> Report {
     Report {
-        attempts: history.attempts,
-        key,
-        queued: history.queued,
-        waited: history.waited,
-        retry_at,
-        why,
+        attempts: permit.attempt(),
+        key: permit.fingerprint(),
+        queued: permit.queued(),
+        waited: permit.waited(),
+        retry_at: None,
+        why: None,
     }
 }
 
@@ -220,49 +213,18 @@ fn reported(mut response: Response, report: Report, extensions: &mut Extensions)
     response
 }
 
-/// What this request asks for: its extensions over the defaults.
-fn ask_of(request: &Request, extensions: &Extensions) -> Ask {
-    let mut ask = extensions.get::<Ask>().cloned().unwrap_or_default();
-    if let Some(&priority) = extensions.get::<Priority>() {
-        ask.priority = priority;
-    }
-    if let Some(&cost) = extensions.get::<Cost>() {
-        ask.cost = cost;
-    }
-    if let Some(Bucket(name)) = extensions.get() {
-        ask.bucket = Some(name.clone());
-    }
-    if let Some(Tenant(name)) = extensions.get() {
-        ask.tenant = Some(name.clone());
-    }
-    if let Some(Group(name)) = extensions.get() {
-        ask.group = Some(name.clone());
-    }
-    if let Some(&Deadline(after)) = extensions.get() {
-        ask.deadline = Some(after);
-    }
-    if let Some(&replay) = extensions.get::<Replay>() {
-        ask.replay = replay;
-    }
-    if let Some(&Pin(key)) = extensions.get() {
-        ask.pin = Some(key);
-    }
-    if ask.replay == Replay::Auto && wire::is_replayable(request) {
-        ask.replay = Replay::Always;
-    }
-    ask
-}
-
 /// The limiters whose attempt loops a request is running in.
 ///
 /// Extensions outlive an attempt when a retry layer stands outside, so each mark is a weak handle
-/// to its loop: a mark whose loop has ended means nothing.
+/// to its loop: a mark whose loop has ended means nothing but that there is such a layer.
 #[derive(Clone, Debug, Default)]
-struct Marks(SmallVec<[Weak<Loop>; 2]>);
+struct Marks(SmallVec<[Mark; 2]>);
 
-/// An attempt loop that is running.
-#[derive(Debug)]
-struct Loop(Limiter);
+#[derive(Clone, Debug)]
+struct Mark {
+    limiter: u64,
+    running: Weak<()>,
+}
 
 /// Where a limiter stands in the chain.
 #[derive(Clone, Copy, PartialEq, Eq)]
@@ -277,23 +239,31 @@ enum Standing {
 
 impl Marks {
     fn standing(extensions: &Extensions, limiter: &Limiter) -> Standing {
-        let marks = extensions.get::<Self>().into_iter();
-        let alive = marks.flat_map(|marks| marks.0.iter().filter_map(Weak::upgrade));
         let mut standing = Standing::Outermost;
-        for outer in alive {
-            if outer.0.is_same(limiter) {
-                return Standing::Inside;
+        for mark in extensions
+            .get::<Self>()
+            .into_iter()
+            .flat_map(|marks| &marks.0)
+        {
+            let is_running = mark.running.strong_count() > 0;
+            match (is_running, mark.limiter == limiter.id()) {
+                (true, true) => return Standing::Inside,
+                (true, false) => standing = Standing::Under,
+                (false, true) => limiter.on_retried_outside(),
+                (false, false) => {}
             }
-            standing = Standing::Under;
         }
         standing
     }
 
-    fn enter(extensions: &mut Extensions, limiter: &Limiter) -> Arc<Loop> {
-        let running = Arc::new(Loop(limiter.clone()));
+    fn enter(extensions: &mut Extensions, limiter: &Limiter) -> Arc<()> {
+        let running = Arc::new(());
         let marks = extensions.get_or_insert_default::<Self>();
-        marks.0.retain(|mark| mark.strong_count() > 0);
-        marks.0.push(Arc::downgrade(&running));
+        marks.0.retain(|mark| mark.running.strong_count() > 0);
+        marks.0.push(Mark {
+            limiter: limiter.id(),
+            running: Arc::downgrade(&running),
+        });
         running
     }
 }

@@ -6,6 +6,7 @@
 use std::fmt;
 use std::ops::Deref;
 use std::pin::Pin;
+use std::sync::Arc;
 use std::task::{Context, Poll, Waker};
 use std::time::{Duration, SystemTime};
 
@@ -16,10 +17,12 @@ use crate::error::{Error, Kind, Patience};
 use crate::feedback;
 use crate::scheduler::events::{self, Ask, Fingerprint, GaveUp, Outcome, Refusal};
 
+use super::claim::Claim;
 use super::driver;
-use super::gate::{Claim, Entered, Taken};
+use super::gate::{Entered, Taken};
 use super::key::ApiKey;
 use super::limiter::Limiter;
+use super::watch::{Watch, watched};
 
 /// A place in the queue: a future of the [`Permit`]. Dropping it gives the place up.
 ///
@@ -33,28 +36,38 @@ pub struct Ticket {
 }
 
 enum State {
-    New(Ask),
+    New(Ask, Option<Arc<Watch>>),
     Waiting(Claim),
     Done,
 }
 
 /// What has happened to an ask so far.
 #[derive(Clone, Copy, Debug, Default)]
-pub(crate) struct History {
-    pub(crate) submitted: Time,
+struct History {
+    submitted: Time,
     /// When its last wait began.
     since: Time,
     /// Its waits before the first attempt.
-    pub(crate) queued: Duration,
+    queued: Duration,
     /// All its waits.
-    pub(crate) waited: Duration,
-    pub(crate) attempts: u32,
+    waited: Duration,
+    attempts: u32,
     patience: Option<Patience>,
     deadline: Option<Duration>,
 }
 
 impl Ticket {
     pub(crate) fn new(limiter: Limiter, ask: Ask) -> Self {
+        Self::with(limiter, ask, None)
+    }
+
+    /// A ticket whose attempts are polled by paceline, so that their slots can be lent.
+    pub(crate) fn watched(limiter: Limiter, ask: Ask) -> Self {
+        let watch = Watch::new(limiter.gate());
+        Self::with(limiter, ask, Some(watch))
+    }
+
+    fn with(limiter: Limiter, ask: Ask, watch: Option<Arc<Watch>>) -> Self {
         let deadline = ask.deadline;
         let max_wait = limiter.max_wait();
         let patience = match (deadline, max_wait) {
@@ -65,7 +78,7 @@ impl Ticket {
         };
         Self {
             limiter,
-            state: State::New(ask),
+            state: State::New(ask, watch),
             history: History {
                 patience,
                 deadline,
@@ -76,10 +89,10 @@ impl Ticket {
 
     /// Takes its place in the queue; the permit, if there is one at once.
     pub(crate) fn enter(&mut self) -> Result<Option<Permit>, Error> {
-        let State::New(ask) = std::mem::replace(&mut self.state, State::Done) else {
+        let State::New(ask, watch) = std::mem::replace(&mut self.state, State::Done) else {
             return Ok(None);
         };
-        let entered = self.limiter.gate().enter(ask);
+        let entered = self.limiter.gate().enter(ask, watch);
         let (claim, entered, now) = entered.map_err(|refusal| self.refused(refusal))?;
         self.history.submitted = now;
         self.history.since = now;
@@ -149,7 +162,7 @@ impl Future for Ticket {
     type Output = Result<Permit, Error>;
 
     fn poll(mut self: Pin<&mut Self>, context: &mut Context<'_>) -> Poll<Self::Output> {
-        if matches!(self.state, State::New(_)) {
+        if matches!(self.state, State::New(..)) {
             if tokio::runtime::Handle::try_current().is_err() {
                 return Poll::Ready(Err(Kind::NoRuntime.into()));
             }
@@ -182,17 +195,48 @@ pub struct Permit {
 impl Permit {
     /// Says how the attempt ended. The slot is free from now on.
     pub fn complete(self, outcome: &Outcome) -> Verdict {
-        match self.claim.complete(outcome, false) {
+        self.end(outcome, false).0
+    }
+
+    /// The same; where the verdict is to return and the slot is `held`, it stays taken until the
+    /// claim is dropped.
+    pub(crate) fn end(self, outcome: &Outcome, held: bool) -> (Verdict, Option<Claim>) {
+        match self.claim.complete(outcome, held) {
             events::Verdict::Return { retry_at, why } => {
                 let clock = self.claim.gate().clock();
                 let retry_at = retry_at.filter(|&at| at != Time::NEVER);
-                Verdict::Return {
+                let verdict = Verdict::Return {
                     retry_at: retry_at.map(|at| clock.wall_at(at)),
                     why,
-                }
+                };
+                (verdict, held.then_some(self.claim))
             }
-            events::Verdict::Again { .. } => Verdict::Again(self.wait_again()),
+            events::Verdict::Again { .. } => (Verdict::Again(self.wait_again()), None),
         }
+    }
+
+    /// Runs the attempt, at most until the ask's deadline.
+    pub(crate) async fn run<F: Future>(&self, attempt: F) -> Result<F::Output, Error> {
+        let attempt = watched(&self.claim, attempt);
+        let Some(deadline) = self.history.deadline else {
+            return Ok(attempt.await);
+        };
+        let at = self.history.submitted + deadline;
+        let at = self.claim.gate().clock().instant(at);
+        let run = tokio::time::timeout_at(at, attempt).await;
+        run.map_err(|_| Error::timed_out(deadline))
+    }
+
+    /// How long it waited for its first attempt.
+    #[must_use]
+    pub fn queued(&self) -> Duration {
+        self.history.queued
+    }
+
+    /// How long it waited in all.
+    #[must_use]
+    pub fn waited(&self) -> Duration {
+        self.history.waited
     }
 
     fn wait_again(self) -> Ticket {
@@ -209,14 +253,9 @@ impl Permit {
         &self.leave
     }
 
-    pub(crate) fn history(&self) -> &History {
-        &self.history
-    }
-
-    /// The moment after which nobody waits for the response.
-    pub(crate) fn deadline(&self) -> Option<(Time, Duration)> {
-        let deadline = self.history.deadline?;
-        Some((self.history.submitted + deadline, deadline))
+    #[cfg(feature = "reqwest")]
+    pub(crate) fn claim(&self) -> &Claim {
+        &self.claim
     }
 }
 

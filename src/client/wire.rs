@@ -1,19 +1,24 @@
-//! What a key, a request and a response look like to `reqwest`.
+//! What a key and an error look like to `reqwest`, and a client that keeps a key where it belongs.
 
-use bytes::{Bytes, BytesMut};
-use http::Method;
-use http_body_util::BodyExt;
-use reqwest::{Body, Request, Response, ResponseBuilderExt, Url};
+use std::cell::Cell;
+use std::error::Error as _;
+use std::pin::pin;
+
+use reqwest::{Request, Response, Url};
 use reqwest_middleware::Error as ChainError;
 
 use crate::scheduler::events::Outcome;
 
+use super::body;
 use super::key::ApiKey;
-use super::rest::Rest;
 
 /// A client builder set as paceline needs it: no retries of its own, which would pass no gate; no
 /// `Referer`, which would carry a key in a query elsewhere; and redirects only within the same
-/// origin, at most three.
+/// origin, at most three, each of which is charged.
+///
+/// With a client of your own paceline cannot change these. reqwest's default follows redirects to
+/// other hosts with every header but `Authorization` and cookies, so a key in another header, or
+/// in a query, needs a client made here or one that follows no redirects.
 pub fn http_client() -> reqwest::ClientBuilder {
     let policy = reqwest::redirect::Policy::custom(|attempt| {
         let from = attempt.previous().last();
@@ -22,6 +27,7 @@ pub fn http_client() -> reqwest::ClientBuilder {
         } else if attempt.previous().len() > REDIRECTS {
             attempt.error("too many redirects")
         } else {
+            HOPS.set(HOPS.get() + 1);
             attempt.follow()
         }
     });
@@ -31,101 +37,131 @@ pub fn http_client() -> reqwest::ClientBuilder {
         .redirect(policy)
 }
 
-/// An attempt's URL with a secret in it, and the one to show for it.
+thread_local! {
+    /// Redirects followed within the poll that is running. The policy is called inside it, and
+    /// has no other way to say whose request it follows.
+    static HOPS: Cell<u32> = const { Cell::new(0) };
+}
+
+/// Runs an attempt, and counts the redirects that it follows.
+pub(super) async fn counting<F: Future>(attempt: F) -> (F::Output, u32) {
+    let mut attempt = pin!(attempt);
+    let mut hops = 0;
+    let out = std::future::poll_fn(|context| {
+        let outer = HOPS.replace(0);
+        let poll = attempt.as_mut().poll(context);
+        let followed = HOPS.get();
+        // A limiter further out counts them too.
+        HOPS.set(outer + followed);
+        hops += followed;
+        poll
+    })
+    .await;
+    (out, hops)
+}
+
+/// The URL of an attempt as it is shown: without a key in it.
 pub(super) struct Shown {
-    with_key: Url,
-    shown: Url,
+    /// As it was sent.
+    sent: Url,
+    /// As the caller gave it.
+    given: Url,
+    /// The key among the parameters, if it is there.
+    secret: Option<String>,
 }
 
-/// Puts the key on an attempt. Where that changes the URL, answers what to show instead.
-pub(super) fn put_key(key: &ApiKey, request: &mut Request) -> Option<Shown> {
-    key.put_on(request.headers_mut());
-    let (name, secret) = key.query_pair()?;
-    let shown = request.url().clone();
-    request
-        .url_mut()
-        .query_pairs_mut()
-        .append_pair(name, secret);
-    let with_key = request.url().clone();
-    Some(Shown { with_key, shown })
-}
-
-/// The error with no key in its URL.
-pub(super) fn hide_key(error: ChainError, shown: Option<Shown>) -> ChainError {
-    match (error, shown) {
-        (ChainError::Reqwest(error), Some(shown)) => {
-            ChainError::Reqwest(error.with_url(shown.shown))
+impl Shown {
+    /// Puts the key on an attempt.
+    pub(super) fn put_key(key: &ApiKey, request: &mut Request) -> Self {
+        key.put_on(request.headers_mut());
+        let given = request.url().clone();
+        let secret = key.query_pair().map(|(name, secret)| {
+            request
+                .url_mut()
+                .query_pairs_mut()
+                .append_pair(name, secret);
+            let query = request.url().query().unwrap_or_default();
+            query.rsplit('&').next().unwrap_or_default().to_owned()
+        });
+        let sent = request.url().clone();
+        Self {
+            sent,
+            given,
+            secret,
         }
-        (error, _) => error,
     }
-}
 
-/// Whether a request may be sent again after it may have been processed.
-pub(super) fn is_replayable(request: &Request) -> bool {
-    let idempotent = [
-        Method::GET,
-        Method::HEAD,
-        Method::PUT,
-        Method::DELETE,
-        Method::OPTIONS,
-        Method::TRACE,
-    ];
-    idempotent.contains(request.method()) || request.headers().contains_key("idempotency-key")
+    /// Whether a response shows that it came after a redirect.
+    pub(super) fn was_redirected(&self, response: &Response) -> bool {
+        // A response that a cache or a test has made has no URL of its own.
+        *response.url() != self.sent && response.url().host_str() != Some(NO_URL)
+    }
+
+    /// The response with a URL that can be shown.
+    pub(super) fn response(&self, response: Response) -> Response {
+        match self.clean(response.url()) {
+            Some(url) => body::with_url(response, url),
+            None => response,
+        }
+    }
+
+    /// The error with a URL that can be shown.
+    pub(super) fn error(&self, error: ChainError) -> ChainError {
+        match error {
+            ChainError::Reqwest(error) => match error.url().and_then(|url| self.clean(url)) {
+                Some(url) => ChainError::Reqwest(error.with_url(url)),
+                None => ChainError::Reqwest(error),
+            },
+            other => other,
+        }
+    }
+
+    /// What to show for a URL that must not be shown.
+    fn clean(&self, url: &Url) -> Option<Url> {
+        let secret = self.secret.as_deref()?;
+        if *url == self.sent {
+            return Some(self.given.clone());
+        }
+        // A redirect may carry the parameters along.
+        let query = url.query().filter(|query| query.contains(secret))?;
+        let rest: Vec<_> = query.split('&').filter(|&pair| pair != secret).collect();
+        let rest = (!rest.is_empty()).then(|| rest.join("&").replace(secret, ""));
+        let mut url = url.clone();
+        url.set_query(rest.as_deref());
+        Some(url)
+    }
 }
 
 /// What a transport error says about whether the request has left.
 pub(super) fn outcome_of(error: &ChainError) -> Outcome {
     match error {
         ChainError::Reqwest(error) if error.is_connect() || error.is_builder() => Outcome::NotSent,
+        ChainError::Reqwest(error) if is_refused_stream(error) => Outcome::NotSent,
         _ => Outcome::Broken,
     }
 }
 
-/// Reads the start of the body of an answer that refuses, and gives the answer back as it was.
-pub(super) async fn peek(response: Response, shown: Option<Shown>) -> (Response, Option<Bytes>) {
-    let wants_body = response.status().is_client_error() || response.status().is_server_error();
-    let url = match shown {
-        Some(shown) if *response.url() == shown.with_key => Some(shown.shown),
-        _ => None,
-    };
-    if !wants_body && url.is_none() {
-        return (response, None);
-    }
-    let url = url.unwrap_or_else(|| response.url().clone());
-    let (mut parts, mut body) = http::Response::<Body>::from(response).into_parts();
-    // The conversion leaves the URL behind; this puts it back for the way home.
-    let carrier = http::Response::builder().url(url).body(());
-    let carrier = carrier.expect("an empty response with a URL is valid");
-    parts.extensions.extend(carrier.into_parts().0.extensions);
-    if !wants_body {
-        return (http::Response::from_parts(parts, body).into(), None);
-    }
-    let mut slice = BytesMut::new();
-    let mut frames = Vec::new();
-    while slice.len() < SLICE {
-        match body.frame().await {
-            Some(Ok(frame)) => {
-                if let Some(data) = frame.data_ref() {
-                    slice.extend_from_slice(data);
-                }
-                frames.push(Ok(frame));
-            }
-            Some(Err(error)) => {
-                frames.push(Err(error));
-                break;
-            }
-            None => break,
+/// Whether an HTTP/2 server said that it has not looked at the request: RFC 9113 8.7 lets such a
+/// request be repeated. The `h2` crate says so in words only, unless one depends on it.
+fn is_refused_stream(error: &reqwest::Error) -> bool {
+    let mut cause = error.source();
+    while let Some(error) = cause {
+        let text = error.to_string();
+        if REFUSED.iter().any(|refused| text.contains(refused)) {
+            return true;
         }
+        cause = error.source();
     }
-    slice.truncate(SLICE);
-    let body = Body::wrap(Rest::new(frames, body));
-    (
-        http::Response::from_parts(parts, body).into(),
-        Some(slice.freeze()),
-    )
+    false
 }
 
-/// The most hops that a redirect may lead within one origin.
+/// The host that reqwest gives to a response without a URL.
+const NO_URL: &str = "no.url.provided.local";
+/// The most redirects that are followed within one origin.
 const REDIRECTS: usize = 3;
-/// As much of a body as classification looks at.
-const SLICE: usize = 8 * 1024;
+/// `h2`'s words for RST_STREAM with REFUSED_STREAM, and for a GOAWAY without error from the server
+/// that leaves this stream out.
+const REFUSED: [&str; 2] = [
+    "refused stream before processing any application logic",
+    "connection error received: not a result of an error",
+];

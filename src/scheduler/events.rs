@@ -396,6 +396,8 @@ pub enum GaveUp {
     Deadline,
     /// No key is left that could serve it.
     NoKey,
+    /// Its group was cancelled while it waited for the next attempt.
+    Cancelled,
     /// The limiter was closed.
     Closed,
 }

@@ -1,4 +1,6 @@
 //! The async shell: what a program sees of a limiter.
 
+mod cancelling;
 mod chain;
+mod listening;
 mod provider;

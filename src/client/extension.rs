@@ -1,0 +1,116 @@
+//! What travels with one request and its response: the extensions of an ask, and the report.
+
+use std::time::{Duration, SystemTime};
+
+use http::Extensions;
+
+use crate::scheduler::events::{Ask, Cost, Fingerprint, GaveUp, Name, Priority, Replay};
+
+/// What a request shares a limit with inside the provider: an extension of the request.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Bucket(pub Name);
+
+/// On whose behalf a request is made: an extension of the request.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Tenant(pub Name);
+
+/// The cancellable set that a request belongs to: an extension of the request.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Group(pub Name);
+
+/// How long a request may take from submit to the headers of its last attempt, waits included: an
+/// extension of the request. The per-attempt timeout of `reqwest` stays what it is.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Deadline(pub Duration);
+
+/// The only key that a request may go to: an extension of the request.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Pin(pub Fingerprint);
+
+/// How long a request holds its slot: an extension of the request.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
+#[non_exhaustive]
+pub enum Hold {
+    /// Until the headers, and for an event stream until the end of the body: there the body is
+    /// the work.
+    #[default]
+    Auto,
+    /// Until the headers.
+    Headers,
+    /// Until the end of the body.
+    Body,
+}
+
+macro_rules! named {
+    ($($kind:ident),*) => {$(
+        impl $kind {
+            /// Of this name.
+            #[must_use]
+            pub fn new(name: impl Into<Name>) -> Self {
+                Self(name.into())
+            }
+        }
+    )*};
+}
+
+named!(Bucket, Tenant, Group);
+
+impl From<Group> for Name {
+    fn from(group: Group) -> Self {
+        group.0
+    }
+}
+
+impl From<&Group> for Name {
+    fn from(group: &Group) -> Self {
+        group.0.clone()
+    }
+}
+
+/// What became of a request: an extension of its response.
+#[derive(Clone, Debug, PartialEq)]
+#[non_exhaustive]
+pub struct Report {
+    /// How many attempts were sent.
+    pub attempts: u32,
+    /// The key of the last one.
+    pub key: Fingerprint,
+    /// How long it waited for its first attempt.
+    pub queued: Duration,
+    /// How long it waited in all.
+    pub waited: Duration,
+    /// When it could be tried again, where that is known.
+    pub retry_at: Option<SystemTime>,
+    /// Why it was not tried again; none if it was served.
+    pub why: Option<GaveUp>,
+}
+
+/// What the extensions of a request ask for, over `base`.
+pub(super) fn over(base: Ask, extensions: &Extensions) -> Ask {
+    let mut ask = base;
+    if let Some(&priority) = extensions.get::<Priority>() {
+        ask.priority = priority;
+    }
+    if let Some(&cost) = extensions.get::<Cost>() {
+        ask.cost = cost;
+    }
+    if let Some(Bucket(name)) = extensions.get() {
+        ask.bucket = Some(name.clone());
+    }
+    if let Some(Tenant(name)) = extensions.get() {
+        ask.tenant = Some(name.clone());
+    }
+    if let Some(Group(name)) = extensions.get() {
+        ask.group = Some(name.clone());
+    }
+    if let Some(&Deadline(after)) = extensions.get() {
+        ask.deadline = Some(after);
+    }
+    if let Some(&replay) = extensions.get::<Replay>() {
+        ask.replay = replay;
+    }
+    if let Some(&Pin(key)) = extensions.get() {
+        ask.pin = Some(key);
+    }
+    ask
+}

@@ -1,0 +1,97 @@
+//! What a limiter knows of the requests that come to it: for which hosts it is, what they ask for,
+//! and what it has told about them already.
+
+use std::fmt;
+use std::panic::{self, AssertUnwindSafe};
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+
+use reqwest::{Request, Url};
+
+use crate::error::Error;
+use crate::scheduler::events::{Ask, What};
+
+use super::limiter::Limiter;
+use super::scope::Scope;
+
+/// The request's side of one limiter.
+#[derive(Debug)]
+pub(super) struct Front {
+    /// Tells limiters apart; never used again.
+    id: u64,
+    scope: Scope,
+    ask_with: Option<AskWith>,
+    pub(super) has_keys: AtomicBool,
+    told_passed_by: AtomicBool,
+    told_retried_outside: AtomicBool,
+}
+
+/// The application's hook that says what a request asks for.
+pub(super) struct AskWith(pub(super) Box<dyn Fn(&Request) -> Ask + Send + Sync>);
+
+impl Front {
+    pub(super) fn new(
+        hosts: &[String],
+        ask_with: Option<AskWith>,
+        has_keys: bool,
+    ) -> Result<Self, Error> {
+        Ok(Self {
+            id: MADE.fetch_add(1, Ordering::Relaxed),
+            scope: Scope::new(hosts)?,
+            ask_with,
+            has_keys: AtomicBool::new(has_keys),
+            told_passed_by: AtomicBool::new(false),
+            told_retried_outside: AtomicBool::new(false),
+        })
+    }
+}
+
+impl Limiter {
+    pub(super) fn id(&self) -> u64 {
+        self.front().id
+    }
+
+    /// Whether a request to this URL goes through the limiter.
+    pub(super) fn admits(&self, url: &Url) -> bool {
+        let front = self.front();
+        let admits = front
+            .scope
+            .admits(url, front.has_keys.load(Ordering::Relaxed));
+        if !admits && !front.told_passed_by.swap(true, Ordering::Relaxed) {
+            let host = url.host_str().unwrap_or_default().into();
+            self.gate().remark(What::PassedBy { host });
+        }
+        admits
+    }
+
+    /// What the application's hook says that a request asks for.
+    pub(super) fn hooked_ask(&self, request: &Request) -> Ask {
+        let Some(AskWith(hook)) = &self.front().ask_with else {
+            return Ask::new();
+        };
+        // The hook gets a reference and gives a value: a panic leaves nothing half done.
+        panic::catch_unwind(AssertUnwindSafe(|| hook(request))).unwrap_or_else(|_| {
+            self.gate().remark(What::HookPanicked { hook: "ask_with" });
+            Ask::new()
+        })
+    }
+
+    /// A mark of an earlier walk was found: a retry layer stands outside.
+    pub(super) fn on_retried_outside(&self) {
+        if !self
+            .front()
+            .told_retried_outside
+            .swap(true, Ordering::Relaxed)
+        {
+            self.gate().remark(What::RetriedOutside);
+        }
+    }
+}
+
+impl fmt::Debug for AskWith {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str("AskWith")
+    }
+}
+
+/// Limiters made so far.
+static MADE: AtomicU64 = AtomicU64::new(0);
