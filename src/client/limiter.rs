@@ -16,8 +16,10 @@ use crate::error::Error;
 use crate::feedback::Profile;
 use crate::scheduler::Scheduler;
 use crate::scheduler::ceiling::Ceiling;
+use crate::scheduler::concurrency::Concurrency;
 use crate::scheduler::events::{Ask, Change, Name, Outcome};
 use crate::scheduler::keys::{HintScope, Penalty};
+use crate::scheduler::pace::PaceSettings;
 use crate::scheduler::retry::RetrySettings;
 
 use super::clock::Clock;
@@ -312,6 +314,18 @@ impl LimiterBuilder {
     /// Sets [`Settings::max_concurrency`].
     pub fn max_concurrency(mut self, most: impl Into<Option<u32>>) -> Self {
         self.settings.max_concurrency = most.into();
+        self
+    }
+
+    /// Sets [`Settings::concurrency`].
+    pub fn concurrency(mut self, concurrency: Concurrency) -> Self {
+        self.settings.concurrency = concurrency;
+        self
+    }
+
+    /// Sets [`Settings::pace`].
+    pub fn pace(mut self, pace: PaceSettings) -> Self {
+        self.settings.pace = pace;
         self
     }
 

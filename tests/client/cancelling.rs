@@ -8,12 +8,12 @@ use rand::rngs::SmallRng;
 use rand::{RngExt, SeedableRng};
 use tokio::time::{sleep, timeout};
 
-use super::provider::{Provider, ok, status};
+use super::provider::{Provider, ok, status, unlearned};
 
 const URL: &str = "http://api.test/";
 
 fn one_at_a_time() -> Limiter {
-    Limiter::builder().key_concurrency(1).build().unwrap()
+    unlearned().key_concurrency(1).build().unwrap()
 }
 
 #[tokio::test(start_paused = true)]
@@ -40,7 +40,7 @@ async fn a_request_dropped_in_any_phase_frees_its_slot_and_sends_nothing_more() 
 
 #[tokio::test(start_paused = true)]
 async fn dropping_the_head_lets_the_next_go() {
-    let limiter = Limiter::builder().ceiling("3 points/1s").build().unwrap();
+    let limiter = unlearned().ceiling("3 points/1s").build().unwrap();
     let ask = |points| Ask::new().cost(paceline::Cost::points(points));
     drop(limiter.acquire(ask(1)).await.unwrap());
     let mut head = Box::pin(limiter.acquire(ask(3)));
@@ -144,13 +144,13 @@ async fn a_deadline_covers_waits_and_attempts_and_keeps_the_last_response() {
 async fn ten_thousand_requests_dropped_at_random_leave_nothing_behind() {
     let seed = 7;
     let mut rng = SmallRng::seed_from_u64(seed);
-    let provider = Provider::new(|_, number| match number % 7 {
-        0 => status(503),
-        1 => status(429),
+    let provider = Provider::new(|_, number| match number % 200 {
+        199 => status(429),
+        n if n % 7 == 0 => status(503),
         _ => ok(),
     })
     .taking(Duration::from_millis(40));
-    let limiter = Limiter::builder()
+    let limiter = unlearned()
         .key_concurrency(50)
         .ceiling("400/100ms")
         .max_wait(Duration::from_secs(20))

@@ -9,14 +9,14 @@ use paceline::scheduler::events::{Change, Loan, What};
 use paceline::{Hold, Limiter};
 use tokio::time::timeout;
 
-use super::provider::{Provider, ok};
+use super::provider::{Provider, ok, unlearned};
 
 const URL: &str = "http://api.test/";
 /// Longer than any of these takes, in paused time.
 const LONG: Duration = Duration::from_secs(30);
 
 fn four_at_a_time() -> Limiter {
-    Limiter::builder().key_concurrency(4).build().unwrap()
+    unlearned().key_concurrency(4).build().unwrap()
 }
 
 fn loans(limiter: &Limiter) -> Vec<Loan> {
@@ -97,7 +97,7 @@ async fn a_future_that_is_kept_and_not_polled_holds_nobody_up() {
 
 #[tokio::test(start_paused = true)]
 async fn a_raw_ticket_that_nobody_polls_is_passed_and_keeps_its_place() {
-    let limiter = Limiter::builder().key_concurrency(1).build().unwrap();
+    let limiter = unlearned().key_concurrency(1).build().unwrap();
     let first = limiter.acquire(Default::default()).await.unwrap();
     let mut asleep = Box::pin(limiter.acquire(Default::default()));
     assert!(futures_util::poll!(asleep.as_mut()).is_pending());
@@ -114,7 +114,7 @@ async fn a_raw_ticket_that_nobody_polls_is_passed_and_keeps_its_place() {
 #[tokio::test(start_paused = true)]
 async fn a_body_that_is_held_keeps_its_slot_to_its_end() {
     let provider = Provider::generous();
-    let limiter = Limiter::builder().key_concurrency(1).build().unwrap();
+    let limiter = unlearned().key_concurrency(1).build().unwrap();
     let client = provider.client([limiter.clone()]);
     let reply = client
         .get(URL)

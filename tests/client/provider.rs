@@ -6,11 +6,22 @@ use std::time::Duration;
 
 use http::Extensions;
 use paceline::client::Clock;
-use paceline::{Limiter, Time};
+use paceline::scheduler::concurrency::{Concurrency, FixedSettings};
+use paceline::scheduler::pace::PaceSettings;
+use paceline::{Limiter, LimiterBuilder, Time};
 use reqwest::{Request, Response};
 use reqwest_middleware::{ClientBuilder, ClientWithMiddleware, Middleware, Next, Result};
 
 type Answer = dyn Fn(&Request, usize) -> http::Response<&'static str> + Send + Sync;
+
+/// A limiter that learns nothing, so that only the gates of a test's own making hold.
+pub(super) fn unlearned() -> LimiterBuilder {
+    let mut fixed = FixedSettings::default();
+    fixed.limit = 1024;
+    Limiter::builder()
+        .concurrency(Concurrency::Fixed(fixed))
+        .pace(PaceSettings::Off)
+}
 
 /// Answers each request after a while.
 #[derive(Clone)]
