@@ -6,3 +6,5 @@ mod layering;
 mod mock;
 #[cfg(feature = "cli")]
 mod simulate;
+#[cfg(feature = "cli")]
+mod vendors;

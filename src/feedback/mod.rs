@@ -5,38 +5,152 @@
 //! grammar first and saturate afterwards. Absolute times end here: everything that leaves this
 //! module is a duration from the moment the response was received.
 
+mod body;
+mod classify;
+mod dates;
+mod fields;
+mod findings;
+mod forms;
+mod headers;
+mod json;
+mod names;
 mod profile;
+mod scope;
+mod tally;
+mod text;
+mod values;
+mod vendors;
 
 use std::borrow::Cow;
 use std::time::{Duration, SystemTime};
 
-use http::{HeaderMap, StatusCode};
+use http::{HeaderMap, StatusCode, header};
 use smallvec::SmallVec;
+
+use self::findings::Findings;
+use self::vendors::{Anchor, Part, Vendor};
 
 pub use profile::Profile;
 
 /// Reads one response.
 ///
-/// `body` is as much of the body as the caller has; only its first 8 KiB are looked at. `received`
-/// is the wall clock at the moment the headers came.
+/// `body` is as much of the body as the caller has; only its first 8 KiB are looked at, and only
+/// where [`Profile::wants_body`] says so, or where a language model tells its usage. `received` is
+/// the wall clock at the moment the headers came: absolute times are measured against the
+/// response's own `Date`, and against `received` where it has none.
 #[must_use]
 pub fn read(
-    _profile: &Profile,
+    profile: &Profile,
     status: StatusCode,
-    _headers: &HeaderMap,
-    _body: Option<&[u8]>,
-    _received: SystemTime,
+    headers: &HeaderMap,
+    body: Option<&[u8]>,
+    received: SystemTime,
 ) -> Feedback {
-    let class = match status.as_u16() {
-        0..400 => Class::Ok,
-        429 => Class::RateLimited,
-        529 => Class::Overloaded,
-        408 | 425 | 500.. => Class::Transient,
-        _ => Class::Fatal,
-    };
+    let vendor = profile.vendor();
+    let refused = status.as_u16() >= 400;
+    let date = headers
+        .get(header::DATE)
+        .and_then(|date| dates::imf(date.as_bytes()));
+    let now = date.map_or_else(
+        || nanos(received),
+        |secs| secs.saturating_mul(1_000_000_000),
+    );
+    let mut found = Findings::new(now);
+    let seen = headers::read(&mut found, vendor, headers);
+    if let Some(body) = body {
+        if !seen.page && (refused || vendor.own.ok_bodies || !vendor.replays.is_empty()) {
+            body::read(&mut found, vendor, refused, body);
+        }
+        found.evidence.spoke |= seen.page;
+    }
+    conclude(found, vendor, status.as_u16(), seen.cached, date)
+}
+
+/// Puts the findings together.
+fn conclude(
+    mut found: Findings<'_>,
+    vendor: &Vendor,
+    status: u16,
+    cached: bool,
+    date: Option<i64>,
+) -> Feedback {
+    let own = &vendor.own;
+    if cached {
+        found.tally.drafts.clear();
+        found.tally.lists.clear();
+    }
+    if !found.tally.lists.is_empty() {
+        fields::settle(&mut found.tally, own);
+    }
+    let mut wait = found.wait();
+    if let (Some(key), Some(wait)) = (found.resets_with_wait, wait) {
+        found.tally.reset_at(&key, wait.delay, wait.grain);
+    }
+    found.tally.settle(own, status < 400);
+    let (class, fault, cause) = classify::classify(status, own, &found);
+    // On a success a delay counts where something is still to come, or where the vendor says so:
+    // some servers mirror a reset there.
+    let heard = class != Class::Ok || status == 202 || (300..400).contains(&status) || own.ok_waits;
+    wait = wait.filter(|_| heard);
+    let bucket = found.tally.label(Part::Bucket).and_then(scope::owned);
     Feedback {
         class,
-        ..Feedback::default()
+        fault,
+        cause,
+        floor: if class == Class::Ok {
+            None
+        } else {
+            floor(&found, vendor, status, class, wait)
+        },
+        wait,
+        should_retry: found.should_retry,
+        readings: found.tally.readings(),
+        cost: found.cost,
+        bucket,
+        date: date.and_then(|date| u64::try_from(date).ok()),
+    }
+}
+
+/// The least wait that the vendor is known to want where the response brings no hint.
+fn floor(
+    found: &Findings<'_>,
+    vendor: &Vendor,
+    status: u16,
+    class: Class,
+    wait: Option<Wait>,
+) -> Option<Duration> {
+    let own = &vendor.own;
+    let now = found.tally.now.div_euclid(1_000_000_000);
+    match class {
+        Class::QuotaExhausted if own.anchor != Anchor::None => {
+            classify::returns_at(own.anchor, now)
+        }
+        Class::RateLimited if wait.is_none() => {
+            let rule = own
+                .floors
+                .iter()
+                .find(|(known, _)| *known == status || *known == 0);
+            let seconds = rule.map_or(0, |(_, seconds)| *seconds).max(found.floor);
+            let spent = found
+                .tally
+                .drafts
+                .iter()
+                .any(|draft| draft.spent() && draft.reset.is_some());
+            match seconds {
+                _ if spent => None,
+                0 => classify::next_quarter(own.anchor, now),
+                seconds => Some(Duration::from_secs(u64::from(seconds))),
+            }
+        }
+        _ => None,
+    }
+}
+
+/// Nanoseconds since 1970, saturated.
+fn nanos(time: SystemTime) -> i64 {
+    match time.duration_since(SystemTime::UNIX_EPOCH) {
+        Ok(since) => i64::try_from(since.as_nanos()).unwrap_or(i64::MAX),
+        Err(before) => i64::try_from(before.duration().as_nanos()).map_or(i64::MIN, |nanos| -nanos),
     }
 }
 

@@ -1,19 +1,110 @@
 //! What is known about a vendor beyond what its responses say.
 
-/// What is known about a vendor: cheap to clone and to hold.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
-pub struct Profile {
-    name: &'static str,
-}
+use std::fmt;
+
+use super::vendors::{self, Vendor};
+
+/// What is known about a vendor: a reference to its row in the table.
+///
+/// ```
+/// use paceline::feedback::Profile;
+/// assert_eq!(Profile::by_host("api.openai.com"), Some(Profile::OPENAI));
+/// assert_eq!(Profile::by_name("GitHub").map(|profile| profile.name()), Some("github"));
+/// assert!(Profile::OPENAI.replays("/v1/chat/completions"));
+/// ```
+#[derive(Clone)]
+pub struct Profile(&'static Vendor);
 
 impl Profile {
-    /// Nothing is known: only what every response may say is read.
-    pub const NONE: Self = Self { name: "none" };
+    /// Nothing is known: only what means the same whoever sends it is read.
+    pub const NONE: Self = Self(&Vendor::NONE);
+    /// OpenAI.
+    pub const OPENAI: Self = Self(vendors::row("openai"));
+    /// Anthropic.
+    pub const ANTHROPIC: Self = Self(vendors::row("anthropic"));
+    /// GitHub.
+    pub const GITHUB: Self = Self(vendors::row("github"));
+    /// The Gemini API.
+    pub const GEMINI: Self = Self(vendors::row("gemini"));
+    /// Groq.
+    pub const GROQ: Self = Self(vendors::row("groq"));
+    /// OpenRouter.
+    pub const OPENROUTER: Self = Self(vendors::row("openrouter"));
+    /// Rakuten's web services.
+    pub const RAKUTEN: Self = Self(vendors::row("rakuten"));
+    /// Stripe.
+    pub const STRIPE: Self = Self(vendors::row("stripe"));
+
+    /// The profile of this name, in any case; `_` counts as `-`. None if no vendor has it.
+    #[must_use]
+    pub fn by_name(name: &str) -> Option<Self> {
+        let same = |known: &str| {
+            known.len() == name.len()
+                && known.bytes().zip(name.bytes()).all(|(known, byte)| {
+                    let byte = if byte == b'_' { b'-' } else { byte };
+                    known.eq_ignore_ascii_case(&byte)
+                })
+        };
+        vendors::all().find(|vendor| same(vendor.name)).map(Self)
+    }
+
+    /// The profile of the vendor that serves this host; the closest pattern wins. None if no
+    /// vendor does.
+    #[must_use]
+    pub fn by_host(host: &str) -> Option<Self> {
+        let host = host.trim_end_matches('.');
+        vendors::all()
+            .flat_map(|vendor| vendor.hosts.iter().map(move |pattern| (vendor, *pattern)))
+            .filter(|(_, pattern)| fits(pattern, host))
+            .max_by_key(|(_, pattern)| (!pattern.contains('*'), pattern.len()))
+            .map(|(vendor, _)| Self(vendor))
+    }
+
+    /// The names of all profiles.
+    pub fn names() -> impl Iterator<Item = &'static str> {
+        vendors::all().map(|vendor| vendor.name)
+    }
 
     /// The name by which [`Profile::by_name`] finds it.
     #[must_use]
-    pub fn name(&self) -> &str {
-        self.name
+    pub const fn name(&self) -> &'static str {
+        self.0.name
+    }
+
+    /// The hosts that it is for; `*` stands for one or more labels.
+    #[must_use]
+    pub const fn hosts(&self) -> &'static [&'static str] {
+        self.0.hosts
+    }
+
+    /// What is worth knowing about the vendor's signals.
+    #[must_use]
+    pub const fn notes(&self) -> &'static str {
+        self.0.notes
+    }
+
+    /// Whether a POST to this path may be sent again after an error: a generation call, which
+    /// changes nothing at the server. The path may have a query.
+    #[must_use]
+    pub fn replays(&self, path: &str) -> bool {
+        let path = path.split('?').next().unwrap_or(path).trim_end_matches('/');
+        self.0.replays.iter().any(|end| path.ends_with(end))
+    }
+
+    /// The header by which the server recognises a repeated request, if it does.
+    #[must_use]
+    pub const fn idempotency_header(&self) -> Option<&'static str> {
+        self.0.idempotency
+    }
+
+    /// Whether [`read`](super::read) has a use for the body of a response with this status.
+    #[must_use]
+    pub fn wants_body(&self, status: http::StatusCode) -> bool {
+        status.as_u16() >= 400 || self.0.own.ok_bodies
+    }
+
+    pub(crate) const fn vendor(&self) -> &'static Vendor {
+        self.0
     }
 }
 
@@ -21,4 +112,41 @@ impl Default for Profile {
     fn default() -> Self {
         Self::NONE
     }
+}
+
+impl PartialEq for Profile {
+    fn eq(&self, other: &Self) -> bool {
+        self.0.name == other.0.name
+    }
+}
+
+impl Eq for Profile {}
+
+impl fmt::Debug for Profile {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_tuple("Profile").field(&self.0.name).finish()
+    }
+}
+
+/// Whether a host matches a pattern whose one `*` stands for one or more labels.
+fn fits(pattern: &str, host: &str) -> bool {
+    let same = |one: &str, other: &str| one.eq_ignore_ascii_case(other);
+    let Some((before, after)) = pattern.split_once('*') else {
+        return same(pattern, host);
+    };
+    if let Some((first, rest)) = after.split_once('*') {
+        // Two stars: the labels between them must stand somewhere.
+        return fits(&format!("*{rest}"), host)
+            && host.to_ascii_lowercase().contains(first)
+            && host
+                .get(..before.len())
+                .is_some_and(|start| same(start, before));
+    }
+    host.len() > before.len() + after.len()
+        && host
+            .get(..before.len())
+            .is_some_and(|start| same(start, before))
+        && host
+            .get(host.len() - after.len()..)
+            .is_some_and(|end| same(end, after))
 }

@@ -1,0 +1,602 @@
+//! Codes, sentences and delays inside a bounded slice of a body.
+//!
+//! Only JSON and XML are read; an HTML page proves nothing. Of a success only what stands where
+//! errors stand is believed, so that the application's own data cannot look like a refusal.
+
+use std::borrow::Cow;
+
+use super::findings::Findings;
+use super::json::{self, Place, Scalar};
+use super::tally::{Draft, Source, seconds};
+use super::text;
+use super::values::{Decimal, Unit, Written, count, duration};
+use super::vendors::{Code, Field, Key, Says, Text, Told, Vendor, all};
+use super::{Dimension, Reset};
+
+/// Reads a body into findings.
+pub(crate) fn read<'a>(
+    found: &mut Findings<'a>,
+    vendor: &'static Vendor,
+    refused: bool,
+    body: &'a [u8],
+) {
+    let body = &body[..body.len().min(MOST)];
+    let mut start = body.trim_ascii_start();
+    start = start.strip_prefix(b"\xef\xbb\xbf").unwrap_or(start);
+    if start.starts_with(b"event:") || start.starts_with(b"data:") {
+        // An event stream: its first event is the error.
+        start = start
+            .iter()
+            .position(|&byte| byte == b'{')
+            .map_or(&start[..0], |at| &start[at..]);
+    }
+    let mut reader = Reader {
+        found,
+        vendor,
+        refused,
+        violation: None,
+        refill: None,
+        usage: [0.0; 4],
+        no_quota: false,
+    };
+    match start.first() {
+        Some(b'{' | b'[') => json::visit(start, |place, scalar| reader.told(place, scalar)),
+        Some(b'<') => xml(start, |place, scalar| reader.told(place, scalar)),
+        Some(_) if refused => {
+            let line = start.trim_ascii();
+            // A bare word may be a code: `local_rate_limited`.
+            if line.len() <= LONGEST_CODE && !line.contains(&b' ') {
+                reader.code(line, false);
+            }
+            reader.found.evidence.spoke = true;
+        }
+        _ => {}
+    }
+    reader.finish();
+}
+
+struct Reader<'r, 'a> {
+    found: &'r mut Findings<'a>,
+    vendor: &'static Vendor,
+    /// The status says that it was refused.
+    refused: bool,
+    /// The quota violation that is being told, and the object that tells it.
+    violation: Option<(u32, Draft<'a>)>,
+    /// How fast a bucket refills, per second.
+    refill: Option<(Key<'static>, f64)>,
+    /// Tokens in, out, in all, and read from or written to a cache beside those in.
+    usage: [f64; 4],
+    /// The type `insufficient_quota` was told: a family of errors, whose code may say that it passes.
+    no_quota: bool,
+}
+
+impl<'a> Reader<'_, 'a> {
+    fn told(&mut self, place: Place<'_, 'a>, scalar: Scalar<'a>) {
+        let Some((&name, outer)) = place.path.split_last() else {
+            return;
+        };
+        let fields = self.vendor.own.fields.iter();
+        let shared = all()
+            .flat_map(|vendor| vendor.fields)
+            .filter(|_| self.refused);
+        if let Some(field) = fields.chain(shared).find(|field| field.is(place.path)) {
+            self.field(field, scalar);
+        }
+        if !self.vendor.replays.is_empty() && !self.refused {
+            self.usage(name, outer, scalar);
+        }
+        if self.refused {
+            self.delay(name, outer, scalar);
+            self.quota(name, place.object, scalar);
+        }
+        let own_only = match self.believed(place.path) {
+            Some(own_only) => own_only,
+            None => return,
+        };
+        match scalar {
+            Scalar::Text(text) if says(name) && !text.is_empty() => {
+                self.found.evidence.spoke = true;
+                if text.contains(&b' ') {
+                    self.sentence(text, own_only);
+                } else if text.len() <= LONGEST_CODE {
+                    self.code_of(text, own_only, name == b"type");
+                }
+            }
+            Scalar::Number(number) if says(name) => self.own_code(number),
+            _ => {}
+        }
+    }
+
+    /// Whether what stands here speaks of the response: none if not, and else whether only the
+    /// vendor's own words count.
+    fn believed(&self, path: &[&[u8]]) -> Option<bool> {
+        if self.refused {
+            return Some(false);
+        }
+        if !self.vendor.own.ok_bodies {
+            return None;
+        }
+        let first = *path.first()?;
+        let error = first.len() >= 5 && first[..5].eq_ignore_ascii_case(b"error");
+        match (error, path.len()) {
+            (true, _) => Some(false),
+            (false, 1) => Some(true),
+            _ => None,
+        }
+    }
+
+    fn code_of(&mut self, text: &'a [u8], own_only: bool, weak: bool) {
+        // `com.amazonaws.dynamodb#Code`, `https://…/problems/code`, `https://…#code`
+        let text = text.rsplit(|&byte| byte == b'#').next().unwrap_or(text);
+        let text = if text.starts_with(b"http") {
+            text.rsplit(|&byte| byte == b'/').next().unwrap_or(text)
+        } else {
+            text
+        };
+        if weak && text == b"insufficient_quota" {
+            self.no_quota = true;
+            return;
+        }
+        self.code(text, own_only);
+    }
+
+    fn code(&mut self, text: &[u8], own_only: bool) {
+        let evidence = &mut self.found.evidence;
+        match code(self.vendor, text, own_only) {
+            Some(says) => evidence.code = evidence.code.max(Some(says)),
+            None if !own_only => evidence.guess = evidence.guess.max(guess(text)),
+            None => {}
+        }
+        if !own_only && contains(text, b"concurren") {
+            evidence.concurrency = true;
+        }
+    }
+
+    fn own_code(&mut self, number: &[u8]) {
+        let own = self
+            .vendor
+            .own
+            .codes
+            .iter()
+            .find(|code| code.0.as_bytes() == number);
+        if let Some(Code(_, says)) = own {
+            self.found.evidence.code = self.found.evidence.code.max(Some(*says));
+        }
+    }
+
+    fn sentence(&mut self, message: &'a [u8], own_only: bool) {
+        let now = self.found.tally.now;
+        let own = self.vendor.own.texts.iter();
+        let shared = all().flat_map(|vendor| vendor.texts).filter(|_| !own_only);
+        let mut any = false;
+        for template in own.chain(shared) {
+            if let Some(told) = text::find(template.words, message, now) {
+                any = true;
+                self.template(template, &told);
+            }
+        }
+        if own_only && !any {
+            return;
+        }
+        let evidence = &mut self.found.evidence;
+        evidence.window = evidence.window.or_else(|| text::window(message));
+        let message = &message[..message.len().min(text::LONGEST)];
+        evidence.concurrency |=
+            contains(message, b"concurren") || contains(message, b"simultaneous");
+        evidence.key = evidence.key.max(about_key(message));
+    }
+
+    fn template(&mut self, template: &Text, told: &text::Found) {
+        let found = &mut *self.found;
+        let now = found.tally.now;
+        if told
+            .cost
+            .zip(told.limit)
+            .is_some_and(|(cost, limit)| cost > limit)
+            && told.remaining.is_none()
+        {
+            found.evidence.too_large = true;
+        }
+        found.evidence.text = found.evidence.text.max(template.says);
+        found.floor = found.floor.max(template.floor);
+        let wait = told.wait.or(told.reset.map(Written::Span));
+        if found.text_wait.is_none() {
+            found.text_wait = wait.map(|wait| wait.wait(Unit::Seconds, now));
+        }
+        let counts = told.used.is_some() || told.remaining.is_some() || told.window.is_some();
+        if !counts {
+            return;
+        }
+        let mut draft = Draft::new(&template.names, Source::Words);
+        draft.dimension = told.dimension.unwrap_or(draft.dimension);
+        (draft.limit, draft.used) = (told.limit, told.used);
+        draft.remaining = if template.spent {
+            Some(0.0)
+        } else {
+            told.remaining
+        };
+        draft.window = told
+            .window
+            .and_then(|window| seconds(window as f64))
+            .or(draft.window);
+        let reset = told
+            .reset
+            .and_then(|reset| Written::Span(reset).reset(Unit::Seconds, now));
+        draft.reset = reset.map(Reset::from);
+        found.tally.push(draft);
+    }
+
+    fn field(&mut self, field: &Field, scalar: Scalar<'a>) {
+        let (Scalar::Text(value) | Scalar::Number(value)) = scalar else {
+            return;
+        };
+        let now = self.found.tally.now;
+        match field.means {
+            Told::Part(key, part) => self.found.tally.part(&key, part, value, Source::Body),
+            Told::Wait(unit) => {
+                if let Some(written) = Written::read(value, now) {
+                    self.found.body_wait = Some(written.wait(unit, now));
+                }
+            }
+            Told::Cost(dimension) => {
+                if let Some(cost) = count(value) {
+                    self.found.costs(dimension, cost);
+                }
+            }
+            Told::Refill(key) => {
+                self.refill = count(value)
+                    .filter(|rate| *rate > 0.0)
+                    .map(|rate| (key, rate))
+            }
+            Told::Status => {
+                self.found.evidence.status =
+                    Decimal::read(value).and_then(|status| u16::try_from(status.whole).ok());
+            }
+            Told::Reasons(reasons) => self.found.reason(reasons, value),
+        }
+    }
+
+    /// Delays under the names that many bodies share.
+    fn delay(&mut self, name: &[u8], outer: &[&[u8]], scalar: Scalar<'a>) {
+        let (Scalar::Text(value) | Scalar::Number(value)) = scalar else {
+            return;
+        };
+        let now = self.found.tally.now;
+        let wait = |unit: Unit| Written::read(value, now).map(|written| written.wait(unit, now));
+        let delay = match name {
+            b"retry_after"
+            | b"retryAfter"
+            | b"retry-after"
+            | b"retry_after_seconds"
+            | b"retryAfterSeconds"
+            | b"wait_seconds"
+            | b"quotaResetDelay" => wait(Unit::Seconds),
+            b"retry_after_ms" | b"retryAfterMs" => wait(Unit::Millis),
+            // The type Duration of protocol buffers.
+            b"retryDelay" => match value.strip_prefix(b"-") {
+                Some(past) => duration(past)
+                    .and_then(|_| Some(Written::read(b"0", now)?.wait(Unit::Seconds, now))),
+                None => wait(Unit::Seconds),
+            },
+            b"seconds" if outer.last() == Some(&&b"retryDelay"[..]) => wait(Unit::Seconds),
+            b"nanos" if outer.last() == Some(&&b"retryDelay"[..]) => {
+                if let (Some(sum), Some(nanos)) = (&mut self.found.body_wait, Decimal::read(value))
+                {
+                    let part = Written::Span(nanos.span(1)).wait(Unit::Seconds, now);
+                    (sum.after, sum.grain) = (sum.after.saturating_add(part.after), part.grain);
+                }
+                None
+            }
+            _ => None,
+        };
+        if self.found.body_wait.is_none() {
+            self.found.body_wait = delay;
+        }
+    }
+
+    /// `google.rpc.QuotaFailure`: which quotas were violated, and how large they are.
+    fn quota(&mut self, name: &[u8], object: u32, scalar: Scalar<'a>) {
+        let (Scalar::Text(value) | Scalar::Number(value)) = scalar else {
+            return;
+        };
+        if !matches!(name, b"quotaId" | b"quotaValue") {
+            return;
+        }
+        if self
+            .violation
+            .as_ref()
+            .is_none_or(|(told, _)| *told != object)
+        {
+            self.end_violation();
+            self.violation = Some((object, Draft::new(&violated(""), Source::Body)));
+        }
+        let Some((_, draft)) = &mut self.violation else {
+            return;
+        };
+        if name == b"quotaValue" {
+            draft.limit = count(value);
+        } else if let Ok(id) = std::str::from_utf8(value) {
+            let limit = draft.limit;
+            *draft = Draft::new(&violated(id), Source::Body);
+            (draft.limit, draft.remaining, draft.scope) = (limit, Some(0.0), Cow::Borrowed(id));
+        }
+    }
+
+    fn end_violation(&mut self) {
+        if let Some((_, draft)) = self.violation.take() {
+            self.found.tally.push(draft);
+        }
+    }
+
+    /// What a language model's answer says that it used.
+    fn usage(&mut self, name: &[u8], outer: &[&[u8]], scalar: Scalar<'_>) {
+        let Scalar::Number(value) = scalar else {
+            return;
+        };
+        if !matches!(outer.last(), Some(&(b"usage" | b"usageMetadata"))) {
+            return;
+        }
+        let place = match name {
+            b"prompt_tokens" | b"input_tokens" | b"promptTokenCount" => 0,
+            b"completion_tokens" | b"output_tokens" | b"candidatesTokenCount" => 1,
+            b"total_tokens" | b"totalTokenCount" => 2,
+            b"cache_read_input_tokens" | b"cache_creation_input_tokens" => 3,
+            _ => return,
+        };
+        let tokens = count(value).filter(|tokens| *tokens >= 0.0).unwrap_or(0.0);
+        if place == 3 {
+            self.usage[3] += tokens
+        } else {
+            self.usage[place] = tokens
+        }
+    }
+
+    fn finish(mut self) {
+        self.end_violation();
+        if self.no_quota && self.found.evidence.code != Some(Says::Rate) {
+            self.found.evidence.code = self.found.evidence.code.max(Some(Says::Funds));
+        }
+        let [input, output, total, cached] = self.usage;
+        if input + output + total + cached > 0.0 {
+            self.found.costs(Dimension::InputTokens, input + cached);
+            self.found.costs(Dimension::OutputTokens, output);
+            self.found
+                .costs(Dimension::Tokens, total.max(input + cached + output));
+        }
+        let Some((key, rate)) = self.refill else {
+            return;
+        };
+        let cost = self
+            .found
+            .cost
+            .iter()
+            .find(|(dimension, _)| *dimension == key.dimension);
+        let cost = cost.map_or(0.0, |(_, cost)| *cost);
+        let after = |amount: f64| {
+            let written = Written::Span(super::values::Span {
+                length: seconds(amount / rate).unwrap_or_default(),
+                grain: std::time::Duration::from_millis(1),
+            });
+            written.wait(Unit::Seconds, 0)
+        };
+        let Some(draft) = self
+            .found
+            .tally
+            .drafts
+            .iter_mut()
+            .find(|draft| draft.dimension == key.dimension)
+        else {
+            return;
+        };
+        let (Some(limit), Some(left)) = (draft.limit, draft.remaining) else {
+            return;
+        };
+        draft.reset = Some(after(limit - left).into());
+        if self.found.evidence.code.is_some() && cost > left {
+            self.found.body_wait = Some(after(cost - left));
+        }
+    }
+}
+
+impl Field {
+    fn is(&self, path: &[&[u8]]) -> bool {
+        let mut names = path.iter().rev();
+        self.path
+            .rsplit('.')
+            .all(|name| names.next().is_some_and(|at| *at == name.as_bytes()))
+    }
+}
+
+/// What a code says: in the vendor's own words first, then in those that all share.
+pub(crate) fn code(vendor: &Vendor, text: &[u8], own_only: bool) -> Option<Says> {
+    let is = |code: &&Code| code.0.as_bytes() == text;
+    let own = vendor.own.codes.iter().find(is);
+    let found = own.or_else(|| {
+        (!own_only)
+            .then(|| all().flat_map(|vendor| vendor.codes).find(is))
+            .flatten()
+    });
+    found.map(|code| code.1)
+}
+
+/// What a code that no table lists says by the words in it.
+fn guess(text: &[u8]) -> Option<Says> {
+    let has = |word: &str| contains(text, word.as_bytes());
+    let rate = [
+        "ratelimit",
+        "rate_limit",
+        "rate-limit",
+        "throttl",
+        "toomanyrequests",
+        "too_many_requests",
+    ];
+    if rate.iter().any(|word| has(word)) {
+        Some(Says::Rate)
+    } else if has("overload") || has("queue_full") {
+        Some(Says::Overloaded)
+    } else {
+        None
+    }
+}
+
+/// What a message says about the key that was sent.
+fn about_key(message: &[u8]) -> Option<Says> {
+    let has = |words: &[&str]| words.iter().any(|word| contains(message, word.as_bytes()));
+    let key = has(&[
+        "api key",
+        "api_key",
+        "apikey",
+        "access key",
+        "token",
+        "credential",
+        "account",
+        "secret",
+    ]);
+    if key
+        && has(&[
+            "revoked",
+            "disabled",
+            "deleted",
+            "deactivated",
+            "suspended",
+            "terminated",
+        ])
+    {
+        return Some(Says::Revoked);
+    }
+    let bad = has(&[
+        "invalid",
+        "incorrect",
+        "not valid",
+        "expired",
+        "missing",
+        "unauthorized",
+        "unauthenticated",
+        "not recognized",
+        "bad credentials",
+    ]);
+    (key && bad).then_some(Says::Unauthorized)
+}
+
+/// Which quota a violation's id names: `GenerateRequestsPerDayPerProjectPerModel-FreeTier`.
+fn violated(id: &str) -> Key<'_> {
+    let has = |word: &str| id.contains(word);
+    let dimension = match () {
+        () if has("InputToken") => Dimension::InputTokens,
+        () if has("OutputToken") => Dimension::OutputTokens,
+        () if has("Token") => Dimension::Tokens,
+        () => Dimension::Requests,
+    };
+    let window = [
+        ("PerDay", 86_400),
+        ("PerHour", 3600),
+        ("PerMinute", 60),
+        ("PerSecond", 1),
+    ]
+    .iter()
+    .find_map(|(word, seconds)| has(word).then_some(*seconds));
+    Key {
+        family: "",
+        dimension,
+        window: window.unwrap_or(0),
+        scope: "",
+        plain: false,
+    }
+}
+
+/// Whether a name may hold a code or a sentence about the response.
+fn says(name: &[u8]) -> bool {
+    NAMES.iter().any(|known| known.as_bytes() == name)
+}
+
+/// Tells the text of every element of an XML body; an HTML page tells nothing.
+fn xml<'a>(text: &'a [u8], mut tell: impl FnMut(Place<'_, 'a>, Scalar<'a>)) {
+    let start = text.get(..15).unwrap_or(text);
+    if contains(start, b"<html") || contains(start, b"<!doctype html") {
+        return;
+    }
+    let mut rest = text;
+    while let Some(open) = rest.iter().position(|&byte| byte == b'<') {
+        rest = &rest[open + 1..];
+        let Some(close) = rest.iter().position(|&byte| byte == b'>') else {
+            return;
+        };
+        let (name, after) = (&rest[..close], &rest[close + 1..]);
+        let Some(end) = after.iter().position(|&byte| byte == b'<') else {
+            return;
+        };
+        if !after[..end].trim_ascii().is_empty() {
+            tell(
+                Place {
+                    path: &[name],
+                    object: 0,
+                },
+                Scalar::Text(after[..end].trim_ascii()),
+            );
+        }
+        rest = after;
+    }
+}
+
+/// Whether a text holds a word, in any case.
+pub(crate) fn contains(text: &[u8], word: &[u8]) -> bool {
+    text.windows(word.len())
+        .any(|window| window.eq_ignore_ascii_case(word))
+}
+
+/// The names under which bodies keep codes and sentences about the response.
+const NAMES: [&str; 47] = [
+    "code",
+    "type",
+    "error",
+    "errors",
+    "message",
+    "msg",
+    "detail",
+    "details",
+    "description",
+    "status",
+    "reason",
+    "name",
+    "id",
+    "title",
+    "info",
+    "result",
+    "text",
+    "kind",
+    "period",
+    "error_code",
+    "error_type",
+    "error_name",
+    "error_message",
+    "error_msg",
+    "error_summary",
+    "error_description",
+    "error_id",
+    "errorCode",
+    "errorType",
+    "errorMessage",
+    "errorSummary",
+    "errorClass",
+    "errorcode",
+    "faultstring",
+    "retCode",
+    "retMsg",
+    "__type",
+    ".tag",
+    "Code",
+    "Message",
+    "CODE",
+    "TEXT",
+    "Reason",
+    "Type",
+    "Information",
+    "Note",
+    "err",
+];
+
+/// As much of a body as is looked at.
+pub(crate) const MOST: usize = 8 * 1024;
+
+/// Codes are short: `ReservedFunctionConcurrentInvocationLimitExceeded` has 50 letters.
+const LONGEST_CODE: usize = 120;

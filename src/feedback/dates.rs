@@ -1,0 +1,247 @@
+//! The calendar: dates and instants as servers write them.
+//!
+//! Values are matched as a whole. A day that does not exist is no date.
+
+use std::time::Duration;
+
+use super::values::{Decimal, NANOS};
+
+/// An instant as RFC 3339 writes it, also without seconds, without a zone (UTC) or with a blank
+/// for the `T`. Nanoseconds since 1970.
+pub(crate) fn rfc3339(text: &[u8]) -> Option<(i64, Duration)> {
+    let date = text.first_chunk::<16>()?;
+    if date[4] != b'-' || date[7] != b'-' || date[13] != b':' {
+        return None;
+    }
+    if !matches!(date[10], b'T' | b't' | b' ') {
+        return None;
+    }
+    let days = days(
+        number(&date[..4])?,
+        number(&date[5..7])?,
+        number(&date[8..10])?,
+    )?;
+    let (hour, minute) = (number(&date[11..13])?, number(&date[14..])?);
+    let mut rest = &text[16..];
+    let (mut second, mut nanos, mut grain) = (0, 0, Duration::from_secs(60));
+    if let Some(after) = rest.strip_prefix(b":") {
+        number(after.get(..2)?)?;
+        let (decimal, after) = Decimal::split(after)?;
+        second = u32::try_from(decimal.whole).ok()?;
+        (nanos, rest) = (decimal.nanos, after);
+        grain = decimal.span(u64::from(NANOS)).grain;
+    }
+    let ahead = zone(rest)?;
+    let secs = clock(days, hour, minute, second)?.checked_sub(ahead)?;
+    Some((
+        secs.checked_mul(i64::from(NANOS))?
+            .checked_add(i64::from(nanos))?,
+        grain,
+    ))
+}
+
+/// A date in one of the three forms of HTTP, or as JavaScript prints it, in seconds since 1970.
+/// A two-digit year is taken to lie at most 50 years after `now`.
+pub(crate) fn read(text: &[u8], now: i64) -> Option<i64> {
+    let text = text.trim_ascii();
+    imf(text)
+        .or_else(|| asctime(text))
+        .or_else(|| javascript(text))
+        .or_else(|| rfc850(text, now))
+}
+
+/// `Tue, 10 Mar 2026 12:01:30 GMT`
+pub(crate) fn imf(text: &[u8]) -> Option<i64> {
+    let text = text.first_chunk::<29>().filter(|_| text.len() == 29)?;
+    if &text[3..5] != b", " || text[7] != b' ' || text[11] != b' ' || text[16] != b' ' {
+        return None;
+    }
+    if !matches!(&text[25..], b" GMT" | b" UTC") {
+        return None;
+    }
+    let days = days(
+        number(&text[12..16])?,
+        month(&text[8..11])?,
+        number(&text[5..7])?,
+    )?;
+    time(days, &text[17..25])
+}
+
+/// `Tuesday, 10-Mar-26 12:02:00 GMT`
+fn rfc850(text: &[u8], now: i64) -> Option<i64> {
+    let comma = text.iter().position(|&byte| byte == b',')?;
+    weekday(&text[..comma])?;
+    let text = text[comma..]
+        .first_chunk::<24>()
+        .filter(|rest| comma + rest.len() == text.len())?;
+    if &text[..2] != b", " || text[4] != b'-' || text[8] != b'-' || &text[20..] != b" GMT" {
+        return None;
+    }
+    let (day, month, short) = (
+        number(&text[2..4])?,
+        month(&text[5..8])?,
+        number(&text[9..11])?,
+    );
+    let at = |year| time(days(year, month, day)?, &text[12..20]);
+    // RFC 9110, 5.6.7: more than 50 years ahead means the last year with these digits.
+    let this = 1970 + u32::try_from(now / MEAN_YEAR).ok()?;
+    let year = this - this % 100 + short;
+    let secs = at(year)?;
+    if secs.saturating_sub(now) > 50 * MEAN_YEAR {
+        at(year - 100)
+    } else {
+        Some(secs)
+    }
+}
+
+/// `Tue Mar 10 12:02:00 2026`, the day padded with a blank
+fn asctime(text: &[u8]) -> Option<i64> {
+    let text = text.first_chunk::<24>().filter(|_| text.len() == 24)?;
+    if text[3] != b' ' || text[7] != b' ' || text[10] != b' ' || text[19] != b' ' {
+        return None;
+    }
+    weekday(&text[..3])?;
+    let day = number(text[8..10].trim_ascii_start())?;
+    time(
+        days(number(&text[20..])?, month(&text[4..7])?, day)?,
+        &text[11..19],
+    )
+}
+
+/// `Tue Mar 10 2026 13:10:00 GMT+0100 (Central European Standard Time)`
+fn javascript(text: &[u8]) -> Option<i64> {
+    let (text, rest) = text.split_first_chunk::<24>()?;
+    if text[3] != b' ' || text[7] != b' ' || text[10] != b' ' || text[15] != b' ' {
+        return None;
+    }
+    weekday(&text[..3])?;
+    let days = days(
+        number(&text[11..15])?,
+        month(&text[4..7])?,
+        number(&text[8..10])?,
+    )?;
+    let rest = rest.strip_prefix(b" GMT")?;
+    let (offset, name) = rest.split_at(rest.len().min(5));
+    if !(name.is_empty() || name.starts_with(b" (") && name.ends_with(b")")) {
+        return None;
+    }
+    time(days, &text[16..])?.checked_sub(zone(offset)?)
+}
+
+/// Seconds that a zone is ahead of UTC: `Z`, nothing, `+01:00`, `-0530`, `+01`.
+fn zone(text: &[u8]) -> Option<i64> {
+    let (sign, digits) = match text {
+        [] | [b'Z' | b'z'] => return Some(0),
+        [b'+', rest @ ..] => (1, rest),
+        [b'-', rest @ ..] => (-1, rest),
+        _ => return None,
+    };
+    let (hours, minutes) = match digits {
+        [_, _] => (number(digits)?, 0),
+        [_, _, _, _] => (number(&digits[..2])?, number(&digits[2..])?),
+        [_, _, b':', _, _] => (number(&digits[..2])?, number(&digits[3..])?),
+        _ => return None,
+    };
+    (hours < 24 && minutes < 60).then(|| sign * i64::from(hours * 3600 + minutes * 60))
+}
+
+/// `12:01:30` on a day
+fn time(days: i64, text: &[u8]) -> Option<i64> {
+    let text = text.first_chunk::<8>()?;
+    if text[2] != b':' || text[5] != b':' {
+        return None;
+    }
+    clock(
+        days,
+        number(&text[..2])?,
+        number(&text[3..5])?,
+        number(&text[6..])?,
+    )
+}
+
+fn clock(days: i64, hour: u32, minute: u32, second: u32) -> Option<i64> {
+    // 60 is a leap second.
+    (hour < 24 && minute < 60 && second <= 60)
+        .then(|| days * 86_400 + i64::from(hour * 3600 + minute * 60 + second))
+}
+
+/// Days since 1970-01-01 of a date in the Gregorian calendar.
+pub(crate) fn days(year: u32, month: u32, day: u32) -> Option<i64> {
+    let leap = year.is_multiple_of(4) && (!year.is_multiple_of(100) || year.is_multiple_of(400));
+    let longest = match month {
+        2 if leap => 29,
+        2 => 28,
+        4 | 6 | 9 | 11 => 30,
+        1..=12 => 31,
+        _ => return None,
+    };
+    if day == 0 || day > longest {
+        return None;
+    }
+    // Years that begin in March end with the leap day, so the months need no table.
+    let (year, month) = if month > 2 {
+        (year, month - 3)
+    } else {
+        (year.checked_sub(1)?, month + 9)
+    };
+    let (century, of_century) = (i64::from(year / 100), i64::from(year % 100));
+    let of_year = i64::from((153 * month + 2) / 5 + day - 1);
+    Some(century * 146_097 / 4 + of_century * 1461 / 4 + of_year - 719_468)
+}
+
+fn month(name: &[u8]) -> Option<u32> {
+    const MONTHS: [&[u8; 3]; 12] = [
+        b"Jan", b"Feb", b"Mar", b"Apr", b"May", b"Jun", b"Jul", b"Aug", b"Sep", b"Oct", b"Nov",
+        b"Dec",
+    ];
+    MONTHS
+        .iter()
+        .position(|month| *month == name)
+        .map(|at| at as u32 + 1)
+}
+
+/// Whether this is a weekday, short or long.
+pub(crate) fn weekday(name: &[u8]) -> Option<()> {
+    const DAYS: [&[u8]; 7] = [
+        b"Monday",
+        b"Tuesday",
+        b"Wednesday",
+        b"Thursday",
+        b"Friday",
+        b"Saturday",
+        b"Sunday",
+    ];
+    DAYS.iter()
+        .any(|day| *day == name || day[..3] == *name)
+        .then_some(())
+}
+
+/// A few digits and nothing else.
+fn number(text: &[u8]) -> Option<u32> {
+    let mut sum = 0_u32;
+    for byte in text {
+        let digit = byte.wrapping_sub(b'0');
+        if digit > 9 {
+            return None;
+        }
+        sum = sum * 10 + u32::from(digit);
+    }
+    (!text.is_empty()).then_some(sum)
+}
+
+/// Seconds in a mean Gregorian year.
+const MEAN_YEAR: i64 = 31_556_952;
+
+/// Whether clocks in California are an hour ahead: from the second Sunday of March to the first of
+/// November, at 2 in the morning of the time that ends.
+pub(crate) fn summer_in_california(now: i64) -> bool {
+    let year = 1970 + u32::try_from(now.max(0) / MEAN_YEAR).unwrap_or(0);
+    // 1970-01-01 was a Thursday.
+    let sunday = |from: i64| from + (3 - from).rem_euclid(7);
+    let (Some(march), Some(november)) = (days(year, 3, 8), days(year, 11, 1)) else {
+        return false;
+    };
+    let begins = sunday(march) * 86_400 + 10 * 3600;
+    let ends = sunday(november) * 86_400 + 9 * 3600;
+    (begins..ends).contains(&now)
+}

@@ -1,0 +1,399 @@
+//! `RateLimit` and `RateLimit-Policy` in every draft, the lists under the older names, and what
+//! proxies made of them.
+//!
+//! The parser is lenient: it takes all that RFC 9651 takes, and also tokens for strings, members
+//! without a name, and two strings in a row. Where a strict parser reads a field, this one reads
+//! the same. A member that cannot be read spoils its field and no other.
+
+use std::time::Duration;
+
+use smallvec::SmallVec;
+
+use super::dates;
+use super::json::{self, Scalar};
+use super::tally::{Draft, Source, Tally, seconds};
+use super::values::{Delay, Unit, Written, count};
+use super::vendors::{Key, Own, Part};
+use super::{Dimension, Reset};
+
+/// A member of a list, with the parameters that mean something here.
+#[derive(Clone, Debug, Default, PartialEq)]
+pub(crate) struct Member<'a> {
+    /// A string or a token: a policy's name.
+    pub(crate) name: Option<&'a str>,
+    /// A number: a limit, what is left, a reset.
+    pub(crate) value: Option<f64>,
+    pub(crate) quota: Option<f64>,
+    pub(crate) remaining: Option<f64>,
+    /// As written: it is read with the grammar of every other reset.
+    pub(crate) reset: Option<&'a [u8]>,
+    pub(crate) window: Option<f64>,
+    pub(crate) unit: Option<&'a str>,
+    /// A part of a dictionary of draft 7, not a member of a list.
+    pub(crate) entry: bool,
+}
+
+type Members<'a> = SmallVec<[Member<'a>; 4]>;
+
+/// Turns the lists of a tally into drafts.
+pub(crate) fn settle<'a>(tally: &mut Tally<'a>, own: &Own) {
+    let lists = std::mem::take(&mut tally.lists);
+    let mut done: SmallVec<[&str; 4]> = SmallVec::new();
+    for (key, _, _) in &lists {
+        if !done.contains(&key.family) {
+            done.push(key.family);
+            family(tally, key, &lists, own);
+        }
+    }
+}
+
+/// The lists of one family.
+fn family<'a>(
+    tally: &mut Tally<'a>,
+    key: &Key<'a>,
+    lists: &[(Key<'a>, Part, &'a [u8])],
+    own: &Own,
+) {
+    let of = |part: Part| {
+        let mut all = Members::new();
+        for (other, told, value) in lists {
+            if other.family == key.family
+                && std::mem::discriminant(told) == std::mem::discriminant(&part)
+            {
+                match members(value) {
+                    Some(list) => all.extend(list),
+                    None => return Members::new(),
+                }
+            }
+        }
+        all.truncate(MOST);
+        all
+    };
+    for (other, part, value) in lists {
+        if other.family == key.family
+            && *part == Part::Item
+            && value.trim_ascii_start().starts_with(b"{")
+        {
+            object(tally, key, value);
+            return;
+        }
+    }
+    let items = of(Part::Item);
+    let policies = of(Part::Policy);
+    if items.iter().any(|item| !item.entry) {
+        return named(tally, key, &items, &policies);
+    }
+    let mut live = Live {
+        limit: of(Part::Limit),
+        remaining: of(Part::Remaining),
+        reset: of(Part::Reset(Unit::Seconds)),
+        used: of(Part::Used),
+    };
+    if live.is_list() {
+        return live.zip(tally, key, &policies, own);
+    }
+    let place = tally
+        .drafts
+        .iter()
+        .position(|draft| draft.plain && draft.family == key.family);
+    let mut draft = match place {
+        Some(place) => tally.drafts.remove(place),
+        None => Draft::new(key, Source::Header),
+    };
+    let first = |members: &Members<'_>| members.first().and_then(|member| member.value);
+    draft.limit = draft.limit.or(first(&live.limit));
+    draft.remaining = draft.remaining.or(first(&live.remaining));
+    draft.used = draft.used.or(first(&live.used));
+    // Draft 7: a dictionary of the same three.
+    for item in &items {
+        draft.limit = draft.limit.or(item.quota);
+        draft.remaining = draft.remaining.or(item.remaining);
+        draft.reset = draft.reset.or_else(|| delay(item.reset?, tally.now));
+    }
+    let mut rest = Members::new();
+    let alone = live.limit.len() == 1 && live.limit[0].window.is_some();
+    rest.extend(
+        live.limit
+            .drain(usize::from(!alone).min(live.limit.len())..),
+    );
+    rest.extend(policies);
+    describe(tally, key, draft, rest);
+}
+
+/// The live values of a family, as lists.
+struct Live<'a> {
+    limit: Members<'a>,
+    remaining: Members<'a>,
+    reset: Members<'a>,
+    used: Members<'a>,
+}
+
+impl<'a> Live<'a> {
+    /// Whether these are values by position: `1, 15000`. Where members of the limit carry their
+    /// windows, the first is the live one and the rest are policies.
+    fn is_list(&self) -> bool {
+        let windows = self.limit.iter().any(|member| member.window.is_some());
+        !windows
+            && [&self.limit, &self.remaining, &self.reset, &self.used]
+                .iter()
+                .any(|list| list.len() > 1)
+    }
+
+    fn zip(self, tally: &mut Tally<'a>, key: &Key<'a>, policies: &Members<'a>, own: &Own) {
+        let lists = [&self.limit, &self.remaining, &self.reset, &self.used];
+        let length = lists.iter().map(|list| list.len()).max().unwrap_or(0);
+        // Lists of different lengths cannot be told apart by position.
+        let even = |list: &&Members<'_>| list.is_empty() || list.len() == length;
+        if !lists.iter().all(|list| even(list)) {
+            return;
+        }
+        for at in 0..length {
+            let value = |list: &Members<'_>| list.get(at).and_then(|member| member.value);
+            let mut draft = Draft::new(key, Source::Header);
+            draft.limit = value(&self.limit);
+            draft.remaining = value(&self.remaining);
+            draft.used = value(&self.used);
+            draft.reset = self
+                .reset
+                .get(at)
+                .and_then(|member| delay(member.reset?, tally.now));
+            draft.window = match policies.get(at) {
+                Some(policy) if policies.len() == length => policy.window.and_then(seconds),
+                _ => own
+                    .places
+                    .get(at)
+                    .map(|secs| Duration::from_secs(u64::from(*secs))),
+            };
+            if draft.scope.is_empty() {
+                draft.scope = own.list_scope.into();
+            }
+            tally.push(draft);
+        }
+    }
+}
+
+/// Drafts 8 and later: items and policies that go by names.
+fn named<'a>(tally: &mut Tally<'a>, key: &Key<'a>, items: &Members<'a>, policies: &Members<'a>) {
+    for item in items {
+        let policy = policies.iter().find(|policy| policy.name == item.name);
+        let unit = item.unit.or(policy.and_then(|policy| policy.unit));
+        let mut draft = labelled(key, item.name, unit);
+        draft.limit = item.quota.or(policy.and_then(|policy| policy.quota));
+        draft.remaining = item.remaining;
+        draft.reset = item.reset.and_then(|reset| delay(reset, tally.now));
+        draft.window = item
+            .window
+            .or(policy.and_then(|policy| policy.window))
+            .and_then(seconds);
+        tally.push(draft);
+    }
+    for policy in policies {
+        if items.iter().all(|item| item.name != policy.name) {
+            tally.push(described(key, policy));
+        }
+    }
+}
+
+/// Adds what the policies say to the live reading, and those of other quotas as their own.
+fn describe<'a>(tally: &mut Tally<'a>, key: &Key<'a>, mut live: Draft<'a>, policies: Members<'a>) {
+    let mut mine: Option<usize> = None;
+    for (at, policy) in policies.iter().enumerate() {
+        let Some(window) = policy.window.and_then(seconds) else {
+            continue;
+        };
+        let fits = live
+            .reset
+            .is_none_or(|reset| reset.after <= window + Duration::from_secs(1));
+        let closer = mine.is_none_or(|mine| policies[mine].window > policy.window);
+        if policy.limit().is_some() && policy.limit() == live.limit && fits && closer {
+            mine = Some(at);
+        }
+    }
+    let unit = policies.first().and_then(|policy| policy.unit);
+    if let Some(at) = mine {
+        live.window = policies[at].window.and_then(seconds);
+        if let Some(name) = policies[at].name {
+            live.scope = name.into();
+        }
+        // Where units differ, nobody can tell which of them is left.
+        let one = policies.iter().all(|policy| policy.unit == unit);
+        (live.dimension, live.plain) = match (one, unit) {
+            (true, None) => (live.dimension, live.plain),
+            (true, unit) => (dimension(unit), false),
+            (false, _) => (Dimension::Points, false),
+        };
+    }
+    let told: SmallVec<[&Member<'_>; 4]> = policies
+        .iter()
+        .enumerate()
+        .filter(|(at, policy)| {
+            let again = policies[..*at].contains(policy)
+                || mine.is_some_and(|mine| policies[mine] == **policy);
+            Some(*at) != mine && !again
+        })
+        .map(|(_, policy)| policy)
+        .collect();
+    for policy in told {
+        tally.push(described(key, policy));
+    }
+    tally.push(live);
+}
+
+/// A policy as a reading of its own: a limit and its window.
+fn described<'a>(key: &Key<'a>, policy: &Member<'a>) -> Draft<'a> {
+    let mut draft = labelled(key, policy.name, policy.unit);
+    draft.limit = policy.limit();
+    draft.window = policy.window.and_then(seconds);
+    draft
+}
+
+fn labelled<'a>(key: &Key<'a>, name: Option<&'a str>, unit: Option<&str>) -> Draft<'a> {
+    let mut draft = Draft::new(key, Source::Field);
+    draft.scope = name.unwrap_or(key.scope).into();
+    if unit.is_some() {
+        (draft.dimension, draft.plain) = (dimension(unit), false);
+    }
+    draft
+}
+
+/// What a quota unit counts. One that nobody knows never feeds the count of requests.
+fn dimension(unit: Option<&str>) -> Dimension {
+    match unit {
+        None | Some("requests" | "request") => Dimension::Requests,
+        Some("content-bytes" | "bytes") => Dimension::Bytes,
+        Some("concurrent-requests") => Dimension::Concurrent,
+        Some("tokens") => Dimension::Tokens,
+        Some(_) => Dimension::Points,
+    }
+}
+
+fn delay(reset: &[u8], now: i64) -> Option<Reset> {
+    Written::read(reset, now)?
+        .reset(Unit::Seconds, now)
+        .map(Reset::from)
+}
+
+/// `{"name":…,"period":60,"limit":1000,"remaining":999,"until":…}`
+fn object<'a>(tally: &mut Tally<'a>, key: &Key<'a>, value: &'a [u8]) {
+    let mut draft = Draft::new(key, Source::Header);
+    let now = tally.now;
+    json::visit(value, |place, scalar| match (place.path, scalar) {
+        ([b"name"], Scalar::Text(name)) => draft.scope = String::from_utf8_lossy(name),
+        ([b"period" | b"window"], Scalar::Number(text)) => {
+            draft.window = count(text).and_then(seconds)
+        }
+        ([b"limit"], Scalar::Number(text)) => draft.limit = count(text),
+        ([b"remaining"], Scalar::Number(text)) => draft.remaining = count(text),
+        ([b"until" | b"reset"], Scalar::Number(text) | Scalar::Text(text)) => {
+            draft.reset = delay(text, now);
+        }
+        _ => {}
+    });
+    tally.push(draft);
+}
+
+/// The members of a list; none if one of them cannot be read.
+pub(crate) fn members(value: &[u8]) -> Option<Members<'_>> {
+    split(value, &[b',']).take(MOST).map(member).collect()
+}
+
+fn member(text: &[u8]) -> Option<Member<'_>> {
+    let mut member = Member::default();
+    for part in split(text, &[b';']) {
+        let text = part.trim_ascii();
+        match text.iter().position(|&byte| byte == b'=') {
+            // A quoted string may hold the sign as well.
+            Some(at) if text[0] != b'"' => {
+                let (name, value) = (text[..at].trim_ascii(), text[at + 1..].trim_ascii());
+                let number = || count(value).filter(|number| *number >= 0.0);
+                match name {
+                    b"q" | b"limit" => member.quota = Some(number()?),
+                    b"r" | b"remaining" => member.remaining = Some(number()?),
+                    b"t" | b"reset" => {
+                        number()?;
+                        member.reset = Some(value);
+                    }
+                    b"w" => member.window = Some(number()?),
+                    b"qu" | b"unit" => member.unit = Some(word(value)?),
+                    b"name" => member.name = Some(word(value)?),
+                    _ => {}
+                }
+                member.entry |= matches!(name, b"limit" | b"remaining" | b"reset");
+            }
+            _ => match count(text) {
+                Some(number) => (member.value, member.reset) = (Some(number), Some(text)),
+                // Of two strings the last is the name: the first describes the kind of window.
+                None => member.name = Some(word(text)?),
+            },
+        }
+    }
+    Some(member)
+}
+
+impl Member<'_> {
+    fn limit(&self) -> Option<f64> {
+        self.quota.or(self.value)
+    }
+}
+
+/// A string or a token.
+fn word(text: &[u8]) -> Option<&str> {
+    let inner = match text {
+        [b'"', inner @ .., b'"'] => inner,
+        [b'"', ..] | [] => return None,
+        token => token,
+    };
+    std::str::from_utf8(inner).ok()
+}
+
+/// Splits at separators that stand outside of quotes.
+fn split<'a>(text: &'a [u8], at: &'static [u8]) -> impl Iterator<Item = &'a [u8]> {
+    let (mut quoted, mut escaped) = (false, false);
+    text.split(move |&byte| {
+        if escaped {
+            escaped = false;
+        } else if quoted && byte == b'\\' {
+            escaped = true;
+        } else if byte == b'"' {
+            quoted = !quoted;
+        } else {
+            return !quoted && at.contains(&byte);
+        }
+        false
+    })
+    .map(<[u8]>::trim_ascii)
+    .filter(|part| !part.is_empty())
+}
+
+/// The delays of `Retry-After`: one, or several that were joined by commas. Dates hold a comma of
+/// their own, so a list is split only before what begins a member.
+pub(crate) fn waits(value: &[u8], now: i64, unit: Unit) -> Option<Delay> {
+    if let Some(written) = Written::read(value, now) {
+        return Some(written.wait(unit, now));
+    }
+    let mut longest: Option<Delay> = None;
+    let mut rest = value.trim_ascii();
+    while !rest.is_empty() {
+        let comma = |from: usize| {
+            rest[from..]
+                .iter()
+                .position(|&byte| byte == b',')
+                .map(|at| from + at)
+        };
+        let mut end = comma(0).unwrap_or(rest.len());
+        if dates::weekday(&rest[..end]).is_some() && end < rest.len() {
+            end = comma(end + 1).unwrap_or(rest.len());
+        }
+        let (one, after) = rest.split_at(end);
+        let delay = Written::read(one, now).map(|written| written.wait(unit, now));
+        longest = match (longest, delay) {
+            (Some(this), Some(that)) if this.after >= that.after => Some(this),
+            (this, that) => that.or(this),
+        };
+        rest = after.strip_prefix(b",").unwrap_or(after).trim_ascii_start();
+    }
+    longest
+}
+
+/// More members than any server sends.
+const MOST: usize = 16;

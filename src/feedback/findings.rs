@@ -1,0 +1,125 @@
+//! What headers and body told, before it is decided what it means.
+
+use smallvec::SmallVec;
+
+use super::tally::Tally;
+use super::values::Delay;
+use super::vendors::{Key, Reason, Says};
+use super::{Dimension, Wait, WaitSource};
+
+/// Everything that was found in one response.
+#[derive(Debug)]
+pub(crate) struct Findings<'a> {
+    pub(crate) tally: Tally<'a>,
+    pub(crate) evidence: Evidence,
+    /// Hints by where they stood; the first that is there wins.
+    pub(crate) vendor_wait: Option<Delay>,
+    pub(crate) retry_after: Option<Delay>,
+    pub(crate) body_wait: Option<Delay>,
+    pub(crate) text_wait: Option<Delay>,
+    /// The reading that comes back with the hint.
+    pub(crate) resets_with_wait: Option<Key<'a>>,
+    pub(crate) should_retry: Option<bool>,
+    pub(crate) cost: SmallVec<[(Dimension, f64); 2]>,
+    /// Seconds that a sentence's vendor asks for where the wire is silent.
+    pub(crate) floor: u32,
+}
+
+/// What speaks for a class.
+#[derive(Clone, Copy, Debug, Default)]
+pub(crate) struct Evidence {
+    /// An error code.
+    pub(crate) code: Option<Says>,
+    /// A header that names the limit that was hit.
+    pub(crate) reason: Option<Says>,
+    /// A header that stands on such refusals only.
+    pub(crate) shows: Option<Says>,
+    /// A sentence.
+    pub(crate) text: Option<Says>,
+    /// A code that no table lists, by the words in it.
+    pub(crate) guess: Option<Says>,
+    /// The first window that a sentence names, in seconds.
+    pub(crate) window: Option<u64>,
+    /// A status that the body tells.
+    pub(crate) status: Option<u16>,
+    /// It asked for more than the whole limit.
+    pub(crate) too_large: bool,
+    /// The words "concurrent" or "at once".
+    pub(crate) concurrency: bool,
+    /// What the words say about the key.
+    pub(crate) key: Option<Says>,
+    /// The body said something that can be read.
+    pub(crate) spoke: bool,
+}
+
+impl<'a> Findings<'a> {
+    pub(crate) fn new(now: i64) -> Self {
+        Self {
+            tally: Tally::new(now),
+            evidence: Evidence::default(),
+            vendor_wait: None,
+            retry_after: None,
+            body_wait: None,
+            text_wait: None,
+            resets_with_wait: None,
+            should_retry: None,
+            cost: SmallVec::new(),
+            floor: 0,
+        }
+    }
+
+    /// The hint that counts.
+    pub(crate) fn wait(&self) -> Option<Wait> {
+        let wait = |delay: Delay, source| Wait {
+            delay: delay.after,
+            grain: delay.grain,
+            source,
+        };
+        // A vendor's own delay of 0 beside a longer `Retry-After` is a rounding error (seen at
+        // Azure: `retry-after-ms: 0` with `retry-after: 1`).
+        if let Some(delay) = self.vendor_wait {
+            if !delay.after.is_zero() || self.retry_after.is_none() {
+                return Some(wait(delay, WaitSource::VendorHeader));
+            }
+        }
+        self.retry_after
+            .map(|delay| wait(delay, WaitSource::RetryAfter))
+            .or_else(|| self.body_wait.map(|delay| wait(delay, WaitSource::Body)))
+            .or_else(|| self.text_wait.map(|delay| wait(delay, WaitSource::Text)))
+    }
+
+    /// What a reason header or a field names.
+    pub(crate) fn reason(&mut self, reasons: &'static [Reason], value: &[u8]) {
+        let value = value.trim_ascii();
+        let matches = |reason: &&Reason| match reason.word.strip_prefix('*') {
+            Some(end) => value
+                .len()
+                .checked_sub(end.len())
+                .is_some_and(|from| value[from..].eq_ignore_ascii_case(end.as_bytes())),
+            None => value.eq_ignore_ascii_case(reason.word.as_bytes()),
+        };
+        let Some(reason) = reasons.iter().find(matches) else {
+            return;
+        };
+        self.evidence.reason = Some(reason.says);
+        let Some(key) = reason.names else { return };
+        self.tally.reason(&key, reason.spent);
+        if reason.resets_with_wait {
+            self.resets_with_wait = Some(key);
+        }
+    }
+
+    /// Adds to what the call cost.
+    pub(crate) fn costs(&mut self, dimension: Dimension, amount: f64) {
+        if !(0.0..=MOST).contains(&amount) {
+            return;
+        }
+        match self.cost.iter_mut().find(|(known, _)| *known == dimension) {
+            Some((_, known)) => *known = amount,
+            None => self.cost.push((dimension, amount)),
+        }
+    }
+}
+
+/// No call costs more than this of anything; what claims to is a mistake.
+const MOST: f64 = 1e15;

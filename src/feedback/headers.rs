@@ -1,0 +1,123 @@
+//! One pass over the headers of a response.
+
+use http::HeaderMap;
+use http::header;
+
+use super::body;
+use super::fields;
+use super::findings::Findings;
+use super::forms;
+use super::names;
+use super::tally::Source;
+use super::values::{Decimal, Delay, Unit, Written, count};
+use super::vendors::{Meaning, Part, Vendor};
+
+/// What the headers say beside limits.
+#[derive(Debug, Default)]
+pub(crate) struct Seen {
+    /// The answer came from a cache: its counts are somebody else's.
+    pub(crate) cached: bool,
+    /// The body is a page for people.
+    pub(crate) page: bool,
+}
+
+/// Reads all headers into findings.
+pub(crate) fn read<'a>(
+    found: &mut Findings<'a>,
+    vendor: &'static Vendor,
+    headers: &'a HeaderMap,
+) -> Seen {
+    let mut seen = Seen::default();
+    let own = vendor.own.headers;
+    for (name, value) in headers {
+        let value = value.as_bytes();
+        let mut meaning = None;
+        if !own.is_empty() {
+            meaning = names::own(own, name.as_str());
+        }
+        if let Some(meaning) = meaning.or_else(|| names::meaning(name.as_str())) {
+            take(found, vendor, meaning, value);
+        } else if *name == header::RETRY_AFTER {
+            let delay = fields::waits(value, found.tally.now, Unit::Seconds);
+            found.retry_after = longer(found.retry_after, delay);
+        } else if *name == header::AGE {
+            seen.cached |= Decimal::read(value).is_some_and(|age| age.whole > 0);
+        } else if *name == header::CONTENT_TYPE {
+            seen.page |= body::contains(value, b"text/html");
+        }
+    }
+    seen
+}
+
+fn take<'a>(
+    found: &mut Findings<'a>,
+    vendor: &'static Vendor,
+    meaning: Meaning<'a>,
+    value: &'a [u8],
+) {
+    let now = found.tally.now;
+    match meaning {
+        Meaning::Part(key, part) => {
+            let unit = match part {
+                // The vendor's own unit, where the name does not say one.
+                Part::Reset(Unit::Seconds) if key.plain => Part::Reset(vendor.own.reset_unit),
+                part => part,
+            };
+            found.tally.part(&key, unit, value, Source::Header);
+        }
+        Meaning::Whole(key, form) => {
+            let says = forms::read(&mut found.tally, &key, form, value);
+            found.evidence.reason = found.evidence.reason.or(says);
+        }
+        Meaning::Wait(unit) => {
+            found.vendor_wait = longer(found.vendor_wait, fields::waits(value, now, unit));
+        }
+        Meaning::WaitAndReset(key, unit) => {
+            let delay = Written::read(value, now).map(|written| written.wait(unit, now));
+            let delay = delay.filter(|delay| !delay.after.is_zero());
+            found.vendor_wait = longer(found.vendor_wait, delay);
+            if delay.is_some() {
+                let part = Part::Reset(unit);
+                found.tally.part(&key, part, value, Source::Header);
+            }
+        }
+        Meaning::ShouldRetry => match value.trim_ascii() {
+            b"true" => found.should_retry = Some(true),
+            b"false" => found.should_retry = Some(false),
+            _ => {}
+        },
+        Meaning::Pushback => match value.strip_prefix(b"-") {
+            Some(digits) if Decimal::read(digits).is_some() => found.should_retry = Some(false),
+            _ => {
+                found.vendor_wait =
+                    longer(found.vendor_wait, fields::waits(value, now, Unit::Millis))
+            }
+        },
+        Meaning::Code => {
+            let code = value
+                .split(|&byte| byte == b':')
+                .next()
+                .unwrap_or(value)
+                .trim_ascii();
+            let says = body::code(vendor, code, false);
+            found.evidence.code = found.evidence.code.max(says);
+            found.evidence.spoke = true;
+        }
+        Meaning::Reasons(reasons) => found.reason(reasons, value),
+        Meaning::Shows(says) => found.evidence.shows = Some(says),
+        Meaning::Cost(dimension) => {
+            let plain = value.trim_ascii();
+            if let Some(cost) = count(plain.strip_prefix(b"$").unwrap_or(plain)) {
+                found.costs(dimension, cost);
+            }
+        }
+        Meaning::Nothing => {}
+    }
+}
+
+fn longer(one: Option<Delay>, other: Option<Delay>) -> Option<Delay> {
+    match (one, other) {
+        (Some(this), Some(that)) if this.after >= that.after => Some(this),
+        (this, that) => that.or(this),
+    }
+}

@@ -1,0 +1,231 @@
+//! Sentences in error bodies: templates with places for numbers, and the window that is named.
+//!
+//! Only messages of structured bodies come here, whole ones, and at most their first
+//! [`LONGEST`] bytes. A number counts only with its unit.
+
+use super::Dimension;
+use super::values::{Decimal, NANOS, Span, Written, grouped, spoken, unit};
+
+/// What the places of a template held.
+#[derive(Clone, Debug, Default, PartialEq)]
+pub(crate) struct Found {
+    pub(crate) wait: Option<Written>,
+    pub(crate) reset: Option<Span>,
+    pub(crate) limit: Option<f64>,
+    pub(crate) used: Option<f64>,
+    pub(crate) remaining: Option<f64>,
+    pub(crate) cost: Option<f64>,
+    pub(crate) dimension: Option<Dimension>,
+    /// Seconds.
+    pub(crate) window: Option<u64>,
+}
+
+/// Looks for a template anywhere in a message, in any case.
+pub(crate) fn find(template: &str, message: &[u8], now: i64) -> Option<Found> {
+    let message = &message[..message.len().min(LONGEST)];
+    let template = template.as_bytes();
+    let first = template.first()?.to_ascii_lowercase();
+    (0..message.len())
+        .filter(|&at| message[at].to_ascii_lowercase() == first)
+        .find_map(|at| fill(template, &message[at..], now))
+}
+
+/// Matches a template at the start of a text.
+fn fill(mut template: &[u8], mut text: &[u8], now: i64) -> Option<Found> {
+    let mut found = Found::default();
+    while let Some((&wanted, after)) = template.split_first() {
+        if wanted != b'{' {
+            let (&byte, rest) = text.split_first()?;
+            if !byte.eq_ignore_ascii_case(&wanted) {
+                return None;
+            }
+            (template, text) = (after, rest);
+            continue;
+        }
+        let end = after.iter().position(|&byte| byte == b'}')?;
+        let place = &after[..end];
+        template = &after[end + 1..];
+        text = match place {
+            b"*" => {
+                let next = *template.first()?;
+                let skip = text
+                    .iter()
+                    .take(LONGEST_GAP)
+                    .position(|byte| byte.eq_ignore_ascii_case(&next))?;
+                &text[skip..]
+            }
+            b"wait" => {
+                let (span, rest) = spoken(text)?;
+                found.wait = Some(Written::Span(span));
+                rest
+            }
+            b"reset" => {
+                let (span, rest) = spoken(text)?;
+                found.reset = Some(span);
+                rest
+            }
+            b"instant" => {
+                let (instant, rest) = instant(text, now)?;
+                found.wait = Some(instant);
+                rest
+            }
+            b"window" => {
+                let (window, rest) = window_at(text)?;
+                found.window = Some(window);
+                rest
+            }
+            b"dimension" => {
+                let (dimension, rest) = dimension(text)?;
+                found.dimension = Some(dimension);
+                rest
+            }
+            _ => {
+                let (number, rest) = number(text)?;
+                match place {
+                    b"limit" => found.limit = Some(number),
+                    b"used" => found.used = Some(number),
+                    b"remaining" => found.remaining = Some(number),
+                    b"cost" => found.cost = Some(number),
+                    _ => return None,
+                }
+                rest
+            }
+        };
+    }
+    Some(found)
+}
+
+/// A number, perhaps with commas between thousands; a comma or point after it is the sentence's.
+fn number(text: &[u8]) -> Option<(f64, &[u8])> {
+    let length = text
+        .iter()
+        .take_while(|byte| matches!(byte, b'0'..=b'9' | b',' | b'.'))
+        .count();
+    let end = text[..length].iter().rposition(u8::is_ascii_digit)? + 1;
+    Some((grouped(&text[..end])?, &text[end..]))
+}
+
+/// An instant: a date of HTTP, RFC 3339, or an epoch.
+fn instant(text: &[u8], now: i64) -> Option<(Written, &[u8])> {
+    if text.first()?.is_ascii_alphabetic() {
+        let (date, rest) = text.split_at_checked(29)?;
+        return Some((Written::read(date, now)?, rest));
+    }
+    let length = text
+        .iter()
+        .take_while(|byte| byte.is_ascii_alphanumeric() || b"-+:.".contains(byte))
+        .count();
+    let end = text[..length].iter().rposition(u8::is_ascii_alphanumeric)? + 1;
+    let written = Written::read(&text[..end], now)?;
+    let moment = match written {
+        Written::Instant(..) => true,
+        Written::Number(number) => number.whole >= LEAST_EPOCH,
+        Written::Span(_) => false,
+    };
+    moment.then_some((written, &text[end..]))
+}
+
+/// `min`, `minute`, `1 MINUTE`, `86400s` at the start of a text, in seconds.
+fn window_at(text: &[u8]) -> Option<(u64, &[u8])> {
+    let (count, rest) = match Decimal::split(text) {
+        Some((number, rest)) => (number.whole, rest.strip_prefix(b" ").unwrap_or(rest)),
+        None => (1, text),
+    };
+    let letters = rest
+        .iter()
+        .take_while(|byte| byte.is_ascii_alphabetic())
+        .count();
+    let seconds = unit(&rest[..letters])? / u64::from(NANOS);
+    (seconds > 0).then(|| (count.saturating_mul(seconds), &rest[letters..]))
+}
+
+fn dimension(text: &[u8]) -> Option<(Dimension, &[u8])> {
+    [
+        (&b"input tokens"[..], Dimension::InputTokens),
+        (b"output tokens", Dimension::OutputTokens),
+        (b"tokens", Dimension::Tokens),
+        (b"requests", Dimension::Requests),
+    ]
+    .into_iter()
+    .find_map(|(word, dimension)| {
+        let (start, rest) = text.split_at_checked(word.len())?;
+        start
+            .eq_ignore_ascii_case(word)
+            .then_some((dimension, rest))
+    })
+}
+
+/// The first window that a message names, in seconds: "per minute", "/ day", "daily", "RPD",
+/// "DAY limit", "in the last 24 hours".
+pub(crate) fn window(message: &[u8]) -> Option<u64> {
+    let message = &message[..message.len().min(LONGEST)];
+    let mut before: [&[u8]; 2] = [b"", b""];
+    let mut at = 0;
+    while at < message.len() {
+        let length = message[at..]
+            .iter()
+            .take_while(|byte| byte.is_ascii_alphanumeric())
+            .count();
+        if length == 0 {
+            at += 1;
+            continue;
+        }
+        let (word, rest) = message[at..].split_at(length);
+        let slash = message[..at].trim_ascii_end().ends_with(b"/");
+        if let Some(window) = names(word, before, slash, rest) {
+            return Some(window);
+        }
+        before = [before[1], word];
+        at += length;
+    }
+    None
+}
+
+/// Whether a word names a window, given the two before it and what follows.
+fn names(word: &[u8], before: [&[u8]; 2], slash: bool, rest: &[u8]) -> Option<u64> {
+    let is = |text: &[u8], other: &str| text.eq_ignore_ascii_case(other.as_bytes());
+    for (adverb, seconds) in ADVERBS {
+        if is(word, adverb) {
+            return Some(seconds);
+        }
+    }
+    let per = |text: &[u8]| {
+        ["per", "every", "last", "past"]
+            .iter()
+            .any(|word| is(text, word))
+    };
+    if let Some((window, [])) = window_at(word) {
+        let counted = before[1].iter().all(u8::is_ascii_digit) && !before[1].is_empty();
+        if counted && per(before[0]) {
+            let count = Decimal::read(before[1])?.whole;
+            return Some(window.saturating_mul(count));
+        }
+        let limit = rest
+            .get(1..6)
+            .is_some_and(|word| is(word, "limit") || is(word, "quota"));
+        return (per(before[1]) || slash || limit && word.len() > 2).then_some(window);
+    }
+    None
+}
+
+/// Windows as one word, in seconds; a month has thirty days.
+const ADVERBS: [(&str, u64); 9] = [
+    ("daily", 86_400),
+    ("monthly", 2_592_000),
+    ("weekly", 604_800),
+    ("hourly", 3600),
+    ("rpd", 86_400),
+    ("tpd", 86_400),
+    ("rpm", 60),
+    ("tpm", 60),
+    ("rps", 1),
+];
+
+/// A number from here on is an epoch, not a delay without a unit.
+const LEAST_EPOCH: u64 = 1_000_000_000;
+
+/// As much of a message as is read: the longest with a hint in it have some 400 bytes.
+pub(crate) const LONGEST: usize = 1024;
+
+/// As far as `{*}` looks for the next word.
+const LONGEST_GAP: usize = 60;

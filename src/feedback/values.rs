@@ -1,0 +1,431 @@
+//! The grammars of single values: counts, delays and moments as servers write them.
+//!
+//! A value is matched as a whole or not at all, as bytes, with ASCII digits only. Nothing here
+//! uses floating point for time: a delay that reads as one nanosecond too much still rounds up.
+
+use std::time::Duration;
+
+use super::dates;
+
+/// A number as it was written: digits, and perhaps a point and more digits.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct Decimal {
+    /// Before the point.
+    pub(crate) whole: u64,
+    /// After the point, in billionths, rounded up.
+    pub(crate) nanos: u32,
+    /// How many digits stood after the point.
+    pub(crate) places: u8,
+}
+
+/// A delay or a moment as it was written, before anything is known about clocks.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub(crate) enum Written {
+    /// A bare number: seconds, milliseconds or an epoch.
+    Number(Decimal),
+    /// A duration with its units.
+    Span(Span),
+    /// An instant: nanoseconds since 1970, and how coarsely it was written.
+    Instant(i64, Duration),
+}
+
+/// A duration, and how coarsely it was written.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct Span {
+    pub(crate) length: Duration,
+    pub(crate) grain: Duration,
+}
+
+/// What a bare number counts.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[cfg_attr(
+    feature = "serde",
+    derive(serde::Deserialize),
+    serde(rename_all = "snake_case")
+)]
+pub(crate) enum Unit {
+    /// Seconds, or an epoch if its size says so.
+    Seconds,
+    /// Milliseconds, or an epoch if its size says so.
+    Millis,
+    /// Minutes.
+    Minutes,
+}
+
+/// A delay from the moment of the response.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub(crate) struct Delay {
+    /// Rounded up to a millisecond.
+    pub(crate) after: Duration,
+    pub(crate) grain: Duration,
+    /// The server's instant in nanoseconds since 1970, if it wrote one.
+    pub(crate) instant: Option<i64>,
+}
+
+impl Decimal {
+    /// Reads a whole value; surrounding blanks do not count.
+    pub(crate) fn read(text: &[u8]) -> Option<Self> {
+        let text = text.trim_ascii();
+        let (decimal, rest) = Self::split(text)?;
+        rest.is_empty().then_some(decimal)
+    }
+
+    /// Reads the number at the start of `text`, and gives back what follows it.
+    pub(crate) fn split(text: &[u8]) -> Option<(Self, &[u8])> {
+        let (whole, digits) = digits(text)?;
+        let rest = &text[digits..];
+        let Some((&b'.', fraction)) = rest.split_first() else {
+            return Some((
+                Self {
+                    whole,
+                    nanos: 0,
+                    places: 0,
+                },
+                rest,
+            ));
+        };
+        let places = fraction
+            .iter()
+            .take_while(|byte| byte.is_ascii_digit())
+            .count();
+        if places == 0 || places > MAX_DIGITS {
+            return None;
+        }
+        let (kept, cut) = fraction[..places].split_at(places.min(9));
+        let mut nanos = kept
+            .iter()
+            .fold(0_u32, |sum, digit| sum * 10 + u32::from(digit - b'0'));
+        nanos *= 10_u32.pow(9 - kept.len() as u32);
+        nanos += u32::from(cut.iter().any(|&digit| digit != b'0'));
+        let carried = Self {
+            whole: whole.saturating_add(u64::from(nanos / NANOS)),
+            nanos: nanos % NANOS,
+            places: places as u8,
+        };
+        Some((carried, &fraction[places..]))
+    }
+
+    /// As a duration in a unit of `unit` nanoseconds. Saturates.
+    pub(crate) fn span(self, unit: u64) -> Span {
+        let nanos = u128::from(self.whole) * u128::from(unit)
+            + (u128::from(self.nanos) * u128::from(unit)).div_ceil(u128::from(NANOS));
+        let grain = unit / 10_u64.pow(u32::from(self.places.min(9)));
+        let secs = u64::try_from(nanos / u128::from(NANOS)).unwrap_or(u64::MAX);
+        Span {
+            length: Duration::new(secs, (nanos % u128::from(NANOS)) as u32),
+            // A unit coarser than a second stands for a count of seconds that came out even.
+            grain: Duration::from_nanos(grain.clamp(1, u64::from(NANOS))),
+        }
+    }
+
+    /// The instant that this number means as an epoch in s, ms, µs or ns: the first of them that
+    /// lies within ten years of `now`.
+    fn epoch(self, now: i64) -> Option<(i64, Duration)> {
+        if self.whole < LEAST_EPOCH {
+            return None;
+        }
+        [NANOS, 1_000_000, 1_000, 1].into_iter().find_map(|unit| {
+            let nanos = u128::from(self.whole) * u128::from(unit)
+                + u128::from(self.nanos) * u128::from(unit) / u128::from(NANOS);
+            let nanos = i64::try_from(nanos).ok()?;
+            (nanos.abs_diff(now) <= TEN_YEARS).then(|| (nanos, self.span(u64::from(unit)).grain))
+        })
+    }
+}
+
+impl Written {
+    /// Reads a delay or a moment in any known form. `now` only settles two-digit years.
+    pub(crate) fn read(text: &[u8], now: i64) -> Option<Self> {
+        let text = text.trim_ascii();
+        let first = *text.first()?;
+        if first.is_ascii_digit() {
+            if let Some(decimal) = Decimal::read(text) {
+                return Some(Self::Number(decimal));
+            }
+            if text.get(4) != Some(&b'-') {
+                return duration(text).map(Self::Span);
+            }
+            let (nanos, grain) = dates::rfc3339(text)?;
+            return Some(Self::Instant(nanos, grain));
+        }
+        let secs = dates::read(text, now / i64::from(NANOS))?;
+        Some(Self::Instant(
+            secs.saturating_mul(i64::from(NANOS)),
+            Duration::from_secs(1),
+        ))
+    }
+
+    /// The delay that this means for a quota's reset: what is absurd is unknown.
+    pub(crate) fn reset(self, unit: Unit, now: i64) -> Option<Delay> {
+        match self {
+            Self::Number(decimal) => {
+                if let Some((nanos, grain)) = decimal.epoch(now) {
+                    return Some(Delay::until(nanos, grain, now));
+                }
+                let span = decimal.span(unit.nanos());
+                (span.length <= LONGEST_RESET).then(|| Delay::of(span))
+            }
+            Self::Span(span) => (span.length <= LONGEST_RESET).then(|| Delay::of(span)),
+            Self::Instant(nanos, grain) => {
+                (nanos.abs_diff(now) <= TEN_YEARS).then(|| Delay::until(nanos, grain, now))
+            }
+        }
+    }
+
+    /// The delay that this means as the server's word on when to come back: never discarded for
+    /// its length, only cut at [`LONGEST_WAIT`].
+    pub(crate) fn wait(self, unit: Unit, now: i64) -> Delay {
+        let delay = match self {
+            Self::Number(decimal) => match decimal.epoch(now) {
+                Some((nanos, grain)) => Delay::until(nanos, grain, now),
+                None => Delay::of(decimal.span(unit.nanos())),
+            },
+            Self::Span(span) => Delay::of(span),
+            Self::Instant(nanos, grain) => Delay::until(nanos, grain, now),
+        };
+        Delay {
+            after: delay.after.min(LONGEST_WAIT),
+            ..delay
+        }
+    }
+}
+
+impl Delay {
+    fn of(span: Span) -> Self {
+        Self {
+            after: round_up(span.length),
+            grain: span.grain,
+            instant: None,
+        }
+    }
+
+    fn until(nanos: i64, grain: Duration, now: i64) -> Self {
+        let ahead = u64::try_from(i128::from(nanos) - i128::from(now)).unwrap_or(0);
+        Self {
+            after: round_up(Duration::from_nanos(ahead)),
+            grain,
+            instant: Some(nanos),
+        }
+    }
+}
+
+impl Unit {
+    const fn nanos(self) -> u64 {
+        match self {
+            Self::Seconds => NANOS as u64,
+            Self::Millis => 1_000_000,
+            Self::Minutes => 60 * NANOS as u64,
+        }
+    }
+}
+
+/// A count: digits, perhaps a fraction, perhaps a minus sign.
+pub(crate) fn count(text: &[u8]) -> Option<f64> {
+    let text = text.trim_ascii();
+    let (negative, digits) = match text.split_first() {
+        Some((b'-', rest)) => (true, rest),
+        _ => (false, text),
+    };
+    let decimal = Decimal::read(digits)?;
+    let size = if decimal.nanos == 0 {
+        decimal.whole as f64
+    } else {
+        // The grammar has passed, so this cannot read "inf" or an exponent.
+        std::str::from_utf8(digits).ok()?.parse().ok()?
+    };
+    Some(if negative { -size } else { size })
+}
+
+/// A count with commas between groups of three digits: `1,199.46`.
+pub(crate) fn grouped(text: &[u8]) -> Option<f64> {
+    let text = text.trim_ascii();
+    let mut plain = [0_u8; 32];
+    let mut length = 0;
+    let whole = text
+        .iter()
+        .position(|&byte| byte == b'.')
+        .unwrap_or(text.len());
+    for (at, &byte) in text.iter().enumerate() {
+        if byte == b',' {
+            let group = whole.checked_sub(at).filter(|_| at > 0)?;
+            if group % 4 != 0 {
+                return None;
+            }
+        } else {
+            *plain.get_mut(length)? = byte;
+            length += 1;
+        }
+    }
+    count(&plain[..length])
+}
+
+/// A duration as Go prints it: `1h2m3.5s`, `6m0s`, `12ms`, `732µs`, `4h17m`; days too.
+pub(crate) fn duration(text: &[u8]) -> Option<Span> {
+    let mut rest = text.trim_ascii();
+    let mut last = u64::MAX;
+    let mut sum = Span {
+        length: Duration::ZERO,
+        grain: Duration::from_secs(1),
+    };
+    if rest.is_empty() {
+        return None;
+    }
+    while !rest.is_empty() {
+        let (decimal, after) = Decimal::split(rest)?;
+        let (unit, after) = UNITS.iter().find_map(|(name, unit)| {
+            let after = after.strip_prefix(*name)?;
+            after
+                .first()
+                .is_none_or(u8::is_ascii_digit)
+                .then_some((*unit, after))
+        })?;
+        // Largest first and each once: "3s5s" is no duration.
+        if unit >= last {
+            return None;
+        }
+        last = unit;
+        let part = decimal.span(unit);
+        sum.length = sum.length.saturating_add(part.length);
+        sum.grain = part.grain;
+        rest = after;
+    }
+    Some(sum)
+}
+
+/// The duration in words at the start of a sentence, and what follows it: `1.33s`, `59 seconds`,
+/// `1h38m23.712s.`, `1 hours, 7 minutes, and 1 seconds`. A number without its unit is none.
+pub(crate) fn spoken(text: &[u8]) -> Option<(Span, &[u8])> {
+    let mut rest = text.strip_prefix(b"~").unwrap_or(text);
+    let mut last = u64::MAX;
+    let mut sum: Option<(Span, &[u8])> = None;
+    while let Some((decimal, after)) = Decimal::split(rest) {
+        let spaced = after.strip_prefix(b" ").unwrap_or(after);
+        let letters = spaced
+            .iter()
+            .take_while(|byte| byte.is_ascii_alphabetic() || **byte > 127);
+        let (word, after) = spaced.split_at(letters.count());
+        let Some(&(_, unit)) = WORDS
+            .iter()
+            .find(|(name, _)| name.eq_ignore_ascii_case(word))
+        else {
+            break;
+        };
+        // Largest first, as people count.
+        if unit >= last {
+            break;
+        }
+        last = unit;
+        let part = decimal.span(unit);
+        let so_far = sum.map_or(Duration::ZERO, |(sum, _)| sum.length);
+        let length = so_far.saturating_add(part.length);
+        sum = Some((
+            Span {
+                length,
+                grain: part.grain,
+            },
+            after,
+        ));
+        rest = [&b", and "[..], b" and ", b", ", b" "]
+            .iter()
+            .find_map(|glue| after.strip_prefix(*glue))
+            .unwrap_or(after);
+    }
+    sum
+}
+
+/// The length of a unit that a sentence names, in nanoseconds.
+pub(crate) fn unit(word: &[u8]) -> Option<u64> {
+    WORDS
+        .iter()
+        .find(|(name, _)| name.eq_ignore_ascii_case(word))
+        .map(|(_, unit)| *unit)
+}
+
+/// The digits at the start: their value, saturated, and how many they are.
+fn digits(text: &[u8]) -> Option<(u64, usize)> {
+    let mut sum = 0_u64;
+    let mut length = 0;
+    for byte in text {
+        let digit = byte.wrapping_sub(b'0');
+        if digit > 9 {
+            break;
+        }
+        sum = sum.saturating_mul(10).saturating_add(u64::from(digit));
+        length += 1;
+    }
+    (1..=MAX_DIGITS).contains(&length).then_some((sum, length))
+}
+
+/// Up to the next whole millisecond: the unit in which paceline waits.
+fn round_up(length: Duration) -> Duration {
+    let over = length.subsec_nanos() % 1_000_000;
+    if over == 0 {
+        length
+    } else {
+        length.saturating_add(Duration::from_nanos(u64::from(1_000_000 - over)))
+    }
+}
+
+/// Nanoseconds in a second.
+pub(crate) const NANOS: u32 = 1_000_000_000;
+
+/// No server writes more digits on purpose: an epoch in nanoseconds has 19.
+const MAX_DIGITS: usize = 20;
+
+/// Below it, a number is never an epoch: 2001 in seconds, and every longer delta is absurd.
+const LEAST_EPOCH: u64 = 1_000_000_000;
+
+/// How far from now an epoch may lie to be believed (research/vendors, rule 1), in nanoseconds.
+const TEN_YEARS: u64 = 10 * 31_557_600 * NANOS as u64;
+
+/// The longest reset that is believed: a yearly quota and a month of grace (rule 1).
+const LONGEST_RESET: Duration = Duration::from_secs(400 * 86_400);
+
+/// What an absurd `Retry-After` is cut to: the overflow value of RFC 9111, 1.2.2.
+pub(crate) const LONGEST_WAIT: Duration = Duration::from_secs(1 << 31);
+
+/// Units as Go prints them, in nanoseconds. `ms` stands before `m`, so that "9ms" is not nine
+/// minutes followed by garbage.
+const UNITS: [(&[u8], u64); 10] = [
+    (b"ms", 1_000_000),
+    (b"d", 86_400 * NANOS as u64),
+    (b"h", 3600 * NANOS as u64),
+    (b"m", 60 * NANOS as u64),
+    (b"s", NANOS as u64),
+    (b"us", 1000),
+    // The micro sign and the Greek letter in UTF-8, and the micro sign in Latin-1.
+    (b"\xc2\xb5s", 1000),
+    (b"\xce\xbcs", 1000),
+    (b"\xb5s", 1000),
+    (b"ns", 1),
+];
+
+/// Units as sentences spell them.
+const WORDS: [(&[u8], u64); 26] = [
+    (b"ms", 1_000_000),
+    (b"millisecond", 1_000_000),
+    (b"milliseconds", 1_000_000),
+    (b"s", NANOS as u64),
+    (b"sec", NANOS as u64),
+    (b"secs", NANOS as u64),
+    (b"second", NANOS as u64),
+    (b"seconds", NANOS as u64),
+    (b"m", 60 * NANOS as u64),
+    (b"min", 60 * NANOS as u64),
+    (b"mins", 60 * NANOS as u64),
+    (b"minute", 60 * NANOS as u64),
+    (b"minutes", 60 * NANOS as u64),
+    (b"h", 3600 * NANOS as u64),
+    (b"hour", 3600 * NANOS as u64),
+    (b"hours", 3600 * NANOS as u64),
+    (b"d", 86_400 * NANOS as u64),
+    (b"day", 86_400 * NANOS as u64),
+    (b"days", 86_400 * NANOS as u64),
+    (b"us", 1000),
+    (b"week", 604_800 * NANOS as u64),
+    (b"weeks", 604_800 * NANOS as u64),
+    (b"month", 2_592_000 * NANOS as u64),
+    (b"months", 2_592_000 * NANOS as u64),
+    (b"year", 31_536_000 * NANOS as u64),
+    (b"years", 31_536_000 * NANOS as u64),
+];

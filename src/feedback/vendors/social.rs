@@ -1,0 +1,379 @@
+//! Rows: social networks, media and games.
+
+use super::*;
+
+pub(super) static ROWS: &[Vendor] = &[
+    Vendor {
+        name: "discord",
+        hosts: &["discord.com", "discordapp.com"],
+        notes: "`Reset-After` is better than `Reset`; `Bucket` names the limit; a global refusal stops \
+                every route; the body's `retry_after` is finer than the header.",
+        own: Own {
+            headers: &[header(
+                "x-ratelimit-global",
+                Meaning::Reasons(&[Reason {
+                    resets_with_wait: true,
+                    ..spent("true", Says::Rate, REQUESTS.scope("global"))
+                }]),
+            )],
+            ..Own::NONE
+        },
+        ..Vendor::NONE
+    },
+    Vendor {
+        name: "slack",
+        hosts: &["slack.com"],
+        notes: "`Retry-After`; proxies deliver `ratelimited` with status 200.",
+        own: Own {
+            ok_bodies: true,
+            ..Own::NONE
+        },
+        ..Vendor::NONE
+    },
+    Vendor {
+        name: "x-twitter",
+        hosts: &["api.x.com", "api.twitter.com"],
+        notes: "Epochs; fifteen minutes, and 24 hours for user and app; `UsageCapExceeded` is a month; \
+                420 in old versions.",
+        codes: &[
+            Code("UsageCapExceeded", Says::Quota),
+            Code("usage-capped", Says::Quota),
+        ],
+        own: Own {
+            headers: &[
+                limit("x-user-limit-24hour-limit", REQUESTS.per(DAY).scope("user")),
+                remaining(
+                    "x-user-limit-24hour-remaining",
+                    REQUESTS.per(DAY).scope("user"),
+                ),
+                reset("x-user-limit-24hour-reset", REQUESTS.per(DAY).scope("user")),
+                limit("x-app-limit-24hour-limit", REQUESTS.per(DAY).scope("app")),
+                remaining(
+                    "x-app-limit-24hour-remaining",
+                    REQUESTS.per(DAY).scope("app"),
+                ),
+                reset("x-app-limit-24hour-reset", REQUESTS.per(DAY).scope("app")),
+            ],
+            statuses: &[(420, Says::Rate)],
+            ..Own::NONE
+        },
+        ..Vendor::NONE
+    },
+    Vendor {
+        name: "reddit",
+        hosts: &["oauth.reddit.com", "www.reddit.com"],
+        notes: "Used and remaining with fractions, a delay, no limit.",
+        ..Vendor::NONE
+    },
+    Vendor {
+        name: "mastodon",
+        notes: "`X-RateLimit-*`; the reset is RFC 3339 with microseconds.",
+        ..Vendor::NONE
+    },
+    Vendor {
+        name: "meta",
+        hosts: &["graph.facebook.com", "graph.instagram.com"],
+        notes: "Percentages as JSON, which can exceed 100; 400 or 403 with codes 4, 17, 32, 613 and \
+                80000 to 80014; the time to regain access is in minutes.",
+        own: Own {
+            headers: &[
+                header(
+                    "x-app-usage",
+                    Meaning::Whole(POINTS.per(HOUR).scope("app"), Form::Percentages),
+                ),
+                header(
+                    "x-business-use-case-usage",
+                    Meaning::Whole(POINTS.per(HOUR), Form::Percentages),
+                ),
+                header(
+                    "x-page-usage",
+                    Meaning::Whole(POINTS.per(HOUR).scope("page"), Form::Percentages),
+                ),
+                header(
+                    "x-ad-account-usage",
+                    Meaning::Whole(POINTS.scope("ad-account"), Form::Percentages),
+                ),
+                header(
+                    "x-fb-ads-insights-throttle",
+                    Meaning::Whole(POINTS.scope("ads-insights"), Form::Percentages),
+                ),
+            ],
+            codes: &[
+                Code("1", Says::Transient),
+                Code("2", Says::Transient),
+                Code("4", Says::Rate),
+                Code("17", Says::Rate),
+                Code("32", Says::Rate),
+                Code("341", Says::Rate),
+                Code("613", Says::Rate),
+                Code("80000", Says::Rate),
+                Code("80001", Says::Rate),
+                Code("80002", Says::Rate),
+                Code("80003", Says::Rate),
+                Code("80004", Says::Rate),
+                Code("80005", Says::Rate),
+                Code("80006", Says::Rate),
+                Code("80008", Says::Rate),
+                Code("80009", Says::Rate),
+                Code("80014", Says::Rate),
+                Code("190", Says::Unauthorized),
+            ],
+            ..Own::NONE
+        },
+        ..Vendor::NONE
+    },
+    Vendor {
+        name: "linkedin",
+        hosts: &["api.linkedin.com"],
+        notes: "No headers; the message says DAY; back at midnight UTC.",
+        own: Own {
+            anchor: Anchor::MidnightUtc,
+            ..Own::NONE
+        },
+        ..Vendor::NONE
+    },
+    Vendor {
+        name: "pinterest",
+        hosts: &["api.pinterest.com"],
+        notes: "As Envoy tells it; code 8.",
+        own: Own {
+            codes: &[Code("8", Says::Rate)],
+            ..Own::NONE
+        },
+        ..Vendor::NONE
+    },
+    Vendor {
+        name: "tiktok",
+        hosts: &["open.tiktokapis.com"],
+        notes: "A code in the body; a day's has its own.",
+        codes: &[Code("daily_quota_limit_exceeded", Says::Quota)],
+        own: Own {
+            anchor: Anchor::MidnightUtc,
+            ..Own::NONE
+        },
+        ..Vendor::NONE
+    },
+    Vendor {
+        name: "spotify",
+        hosts: &["api.spotify.com"],
+        notes: "`Retry-After` of up to 22 hours.",
+        ..Vendor::NONE
+    },
+    Vendor {
+        name: "twitch",
+        hosts: &["api.twitch.tv"],
+        notes: "Points that refill all the time; an epoch under the name of the standard.",
+        own: Own {
+            unit: Dimension::Points,
+            ..Own::NONE
+        },
+        ..Vendor::NONE
+    },
+    Vendor {
+        name: "strava",
+        hosts: &["www.strava.com"],
+        notes: "Limits and use as lists: a quarter of an hour and a day, which return at the quarters \
+                and at midnight UTC; reads have their own.",
+        own: Own {
+            headers: &[
+                limit(
+                    "x-readratelimit-limit",
+                    REQUESTS.plain("x-readratelimit").scope("read"),
+                ),
+                used(
+                    "x-readratelimit-usage",
+                    REQUESTS.plain("x-readratelimit").scope("read"),
+                ),
+            ],
+            places: &[900, DAY],
+            list_scope: "overall",
+            anchor: Anchor::QuarterHour,
+            ..Own::NONE
+        },
+        ..Vendor::NONE
+    },
+    Vendor {
+        name: "riot-games",
+        hosts: &["*.api.riotgames.com"],
+        notes: "`20:1,100:120` are limits by window, in any order; `X-Rate-Limit-Type: service` is its \
+                back end's protection.",
+        own: Own {
+            headers: &[
+                header(
+                    "x-app-rate-limit",
+                    Meaning::Whole(REQUESTS.scope("app"), Form::LimitsByWindow),
+                ),
+                header(
+                    "x-app-rate-limit-count",
+                    Meaning::Whole(REQUESTS.scope("app"), Form::UsedByWindow),
+                ),
+                header(
+                    "x-method-rate-limit",
+                    Meaning::Whole(REQUESTS.scope("method"), Form::LimitsByWindow),
+                ),
+                header(
+                    "x-method-rate-limit-count",
+                    Meaning::Whole(REQUESTS.scope("method"), Form::UsedByWindow),
+                ),
+                header(
+                    "x-rate-limit-type",
+                    Meaning::Reasons(&[
+                        reason("service", Says::Overloaded),
+                        reason("application", Says::Rate),
+                        reason("method", Says::Rate),
+                    ]),
+                ),
+            ],
+            ..Own::NONE
+        },
+        ..Vendor::NONE
+    },
+    Vendor {
+        name: "imgur",
+        hosts: &["api.imgur.com"],
+        notes: "Credits per user and client; one reset an epoch, another a delay.",
+        own: Own {
+            headers: &[
+                limit("x-ratelimit-userlimit", POINTS.scope("user")),
+                remaining("x-ratelimit-userremaining", POINTS.scope("user")),
+                reset("x-ratelimit-userreset", POINTS.scope("user")),
+                limit("x-ratelimit-clientlimit", POINTS.per(DAY).scope("client")),
+                remaining(
+                    "x-ratelimit-clientremaining",
+                    POINTS.per(DAY).scope("client"),
+                ),
+                reset("x-ratelimit-clientreset", POINTS.per(DAY).scope("client")),
+                limit("x-post-rate-limit-limit", POINTS.scope("post")),
+                remaining("x-post-rate-limit-remaining", POINTS.scope("post")),
+                reset("x-post-rate-limit-reset", POINTS.scope("post")),
+            ],
+            ..Own::NONE
+        },
+        ..Vendor::NONE
+    },
+    Vendor {
+        name: "vimeo",
+        hosts: &["api.vimeo.com"],
+        notes: "The reset was seen as RFC 3339, HTTP-date and epoch.",
+        ..Vendor::NONE
+    },
+    Vendor {
+        name: "trakt",
+        hosts: &["api.trakt.tv"],
+        notes: "`X-Ratelimit` is JSON; its `until` can be far later than `Retry-After`.",
+        ..Vendor::NONE
+    },
+    Vendor {
+        name: "basecamp",
+        hosts: &["3.basecampapi.com", "app.hey.com"],
+        notes: "`X-Ratelimit` is JSON.",
+        ..Vendor::NONE
+    },
+    Vendor {
+        name: "discogs",
+        hosts: &["api.discogs.com"],
+        notes: "`X-Discogs-Ratelimit` is the limit of a minute that moves.",
+        headers: &[limit(
+            "x-discogs-ratelimit",
+            REQUESTS.plain("x-discogs-ratelimit"),
+        )],
+        ..Vendor::NONE
+    },
+    Vendor {
+        name: "musicbrainz",
+        hosts: &["musicbrainz.org"],
+        notes: "503 with nothing left is its word for too fast.",
+        own: Own {
+            statuses: &[(503, Says::Rate)],
+            ..Own::NONE
+        },
+        ..Vendor::NONE
+    },
+    Vendor {
+        name: "stackexchange",
+        hosts: &["api.stackexchange.com"],
+        notes: "400 `throttle_violation`; `backoff` on a success demands a pause; a day's quota in \
+                every body.",
+        codes: &[Code("throttle_violation", Says::Rate)],
+        own: Own {
+            fields: &[
+                Field {
+                    path: "backoff",
+                    means: Told::Wait(Unit::Seconds),
+                },
+                Field {
+                    path: "quota_max",
+                    means: Told::Part(REQUESTS.per(DAY), Part::Limit),
+                },
+                Field {
+                    path: "quota_remaining",
+                    means: Told::Part(REQUESTS.per(DAY), Part::Remaining),
+                },
+            ],
+            ok_bodies: true,
+            ok_waits: true,
+            anchor: Anchor::MidnightUtc,
+            ..Own::NONE
+        },
+        ..Vendor::NONE
+    },
+    Vendor {
+        name: "opensubtitles",
+        hosts: &["api.opensubtitles.com"],
+        notes: "406 is its word for a spent day, told in the body while the headers look fine.",
+        own: Own {
+            fields: &[
+                Field {
+                    path: "requests",
+                    means: Told::Part(DOWNLOADS, Part::Used),
+                },
+                Field {
+                    path: "remaining",
+                    means: Told::Part(DOWNLOADS, Part::Remaining),
+                },
+                Field {
+                    path: "reset_time_utc",
+                    means: Told::Part(DOWNLOADS, Part::Reset(Unit::Seconds)),
+                },
+            ],
+            statuses: &[(406, Says::Quota)],
+            ..Own::NONE
+        },
+        ..Vendor::NONE
+    },
+    Vendor {
+        name: "yelp",
+        hosts: &["api.yelp.com"],
+        notes: "A day, which returns at midnight UTC, and per second only as a code; some resources \
+                have a day of their own.",
+        headers: &[
+            limit("ratelimit-dailylimit", REQUESTS.per(DAY).plain("ratelimit")),
+            header(
+                "ratelimit-resettime",
+                Meaning::Part(REQUESTS.plain("ratelimit"), Part::ResetDate),
+            ),
+        ],
+        codes: &[
+            Code("ACCESS_LIMIT_REACHED", Says::Quota),
+            Code("TOO_MANY_REQUESTS_PER_SECOND", Says::Rate),
+        ],
+        own: Own {
+            headers: &[
+                limit(
+                    "ratelimit-resourcedailylimit",
+                    REQUESTS.per(DAY).scope("resource"),
+                ),
+                remaining(
+                    "ratelimit-resourceremaining",
+                    REQUESTS.per(DAY).scope("resource"),
+                ),
+            ],
+            shared_reset: true,
+            anchor: Anchor::MidnightUtc,
+            ..Own::NONE
+        },
+        ..Vendor::NONE
+    },
+];
+
+const DOWNLOADS: Key<'static> = REQUESTS.per(DAY).scope("downloads");
