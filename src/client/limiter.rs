@@ -204,7 +204,7 @@ impl Limiter {
     /// What is known about the vendor.
     #[must_use]
     pub fn profile(&self) -> Profile {
-        self.0.profile
+        self.0.profile.clone()
     }
 
     /// Whether two handles are of one limiter.

@@ -89,9 +89,8 @@ impl<'a> Reader<'_, 'a> {
             self.delay(name, outer, scalar);
             self.quota(name, place.object, scalar);
         }
-        let own_only = match self.believed(place.path) {
-            Some(own_only) => own_only,
-            None => return,
+        let Some(own_only) = self.believed(place.path) else {
+            return;
         };
         match scalar {
             Scalar::Text(text) if says(name) && !text.is_empty() => {
@@ -199,7 +198,7 @@ impl<'a> Reader<'_, 'a> {
         }
         found.evidence.text = found.evidence.text.max(template.says);
         found.floor = found.floor.max(template.floor);
-        let wait = told.wait.or(told.reset.map(Written::Span));
+        let wait = told.wait.or_else(|| told.reset.map(Written::Span));
         if found.text_wait.is_none() {
             found.text_wait = wait.map(|wait| wait.wait(Unit::Seconds, now));
         }

@@ -101,9 +101,9 @@ fn family<'a>(
         None => Draft::new(key, Source::Header),
     };
     let first = |members: &Members<'_>| members.first().and_then(|member| member.value);
-    draft.limit = draft.limit.or(first(&live.limit));
-    draft.remaining = draft.remaining.or(first(&live.remaining));
-    draft.used = draft.used.or(first(&live.used));
+    draft.limit = draft.limit.or_else(|| first(&live.limit));
+    draft.remaining = draft.remaining.or_else(|| first(&live.remaining));
+    draft.used = draft.used.or_else(|| first(&live.used));
     // Draft 7: a dictionary of the same three.
     for item in &items {
         draft.limit = draft.limit.or(item.quota);
@@ -144,7 +144,7 @@ impl<'a> Live<'a> {
         let length = lists.iter().map(|list| list.len()).max().unwrap_or(0);
         // Lists of different lengths cannot be told apart by position.
         let even = |list: &&Members<'_>| list.is_empty() || list.len() == length;
-        if !lists.iter().all(|list| even(list)) {
+        if !lists.iter().all(even) {
             return;
         }
         for at in 0..length {
@@ -176,15 +176,12 @@ impl<'a> Live<'a> {
 fn named<'a>(tally: &mut Tally<'a>, key: &Key<'a>, items: &Members<'a>, policies: &Members<'a>) {
     for item in items {
         let policy = policies.iter().find(|policy| policy.name == item.name);
-        let unit = item.unit.or(policy.and_then(|policy| policy.unit));
+        let unit = item.unit.or_else(|| policy?.unit);
         let mut draft = labelled(key, item.name, unit);
-        draft.limit = item.quota.or(policy.and_then(|policy| policy.quota));
+        draft.limit = item.quota.or_else(|| policy?.quota);
         draft.remaining = item.remaining;
         draft.reset = item.reset.and_then(|reset| delay(reset, tally.now));
-        draft.window = item
-            .window
-            .or(policy.and_then(|policy| policy.window))
-            .and_then(seconds);
+        draft.window = item.window.or_else(|| policy?.window).and_then(seconds);
         tally.push(draft);
     }
     for policy in policies {
@@ -294,12 +291,12 @@ fn object<'a>(tally: &mut Tally<'a>, key: &Key<'a>, value: &'a [u8]) {
 
 /// The members of a list; none if one of them cannot be read.
 pub(crate) fn members(value: &[u8]) -> Option<Members<'_>> {
-    split(value, &[b',']).take(MOST).map(member).collect()
+    split(value, b",").take(MOST).map(member).collect()
 }
 
 fn member(text: &[u8]) -> Option<Member<'_>> {
     let mut member = Member::default();
-    for part in split(text, &[b';']) {
+    for part in split(text, b";") {
         let text = part.trim_ascii();
         match text.iter().position(|&byte| byte == b'=') {
             // A quoted string may hold the sign as well.

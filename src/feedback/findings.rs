@@ -77,10 +77,10 @@ impl<'a> Findings<'a> {
         };
         // A vendor's own delay of 0 beside a longer `Retry-After` is a rounding error (seen at
         // Azure: `retry-after-ms: 0` with `retry-after: 1`).
-        if let Some(delay) = self.vendor_wait {
-            if !delay.after.is_zero() || self.retry_after.is_none() {
-                return Some(wait(delay, WaitSource::VendorHeader));
-            }
+        if let Some(delay) = self.vendor_wait
+            && (!delay.after.is_zero() || self.retry_after.is_none())
+        {
+            return Some(wait(delay, WaitSource::VendorHeader));
         }
         self.retry_after
             .map(|delay| wait(delay, WaitSource::RetryAfter))

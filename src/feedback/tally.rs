@@ -190,10 +190,11 @@ impl<'a> Tally<'a> {
     pub(crate) fn part(&mut self, key: &Key<'a>, part: Part, value: &'a [u8], from: Source) {
         match part {
             Part::Bucket | Part::Scope | Part::Reason => {
-                if let Ok(text) = std::str::from_utf8(value.trim_ascii()) {
-                    if !text.is_empty() && self.labels.len() < MOST {
-                        self.labels.push((key.family, part, text));
-                    }
+                if let Ok(text) = std::str::from_utf8(value.trim_ascii())
+                    && !text.is_empty()
+                    && self.labels.len() < MOST
+                {
+                    self.labels.push((key.family, part, text));
                 }
             }
             Part::Policy | Part::Item => self.list(key, part, value),
