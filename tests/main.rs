@@ -4,7 +4,9 @@ mod client;
 mod layering;
 #[cfg(feature = "cli")]
 mod mock;
+mod scheduler;
 #[cfg(feature = "cli")]
 mod simulate;
+mod support;
 #[cfg(feature = "cli")]
 mod vendors;

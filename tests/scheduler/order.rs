@@ -1,0 +1,224 @@
+//! Who goes first, who may pass whom, and how many may wait.
+
+use paceline::scheduler::events::{Refusal, Verdict};
+use paceline::{Ask, Ceiling, Cost, Priority, Replay, Settings};
+
+use crate::support::machine::{Machine, answer, at, refused, served};
+
+/// One at a time.
+fn one_by_one() -> Machine {
+    let mut settings = Settings::default();
+    settings.max_concurrency = Some(1);
+    Machine::new(settings, 1)
+}
+
+fn ceiling(text: &str) -> Settings {
+    let mut settings = Settings::default();
+    settings.ceilings = vec![text.parse::<Ceiling>().expect("a ceiling")];
+    settings
+}
+
+#[test]
+fn a_tapped_hotel_overtakes_the_background() {
+    let mut machine = one_by_one();
+    let background: Vec<_> = (0..5)
+        .map(|_| machine.submit(Ask::new().priority(Priority::BACKGROUND)))
+        .collect();
+    let first = machine.grant().expect("a grant").ticket;
+    assert_eq!(first, background[0]);
+    let tapped = machine.submit(Ask::new().priority(Priority::SELECTED));
+    let _ = machine.end(first, &served());
+    assert_eq!(machine.next_grant().map(|grant| grant.ticket), Some(tapped));
+}
+
+#[test]
+fn the_background_is_overtaken_for_as_long_as_the_points_say_and_no_longer() {
+    let mut machine = one_by_one();
+    let low = machine.submit(Ask::new().priority(Priority(10)));
+    let mut served_high = 0;
+    loop {
+        let high = machine.submit(Ask::new().priority(Priority(30)));
+        let grant = machine.next_grant().expect("a grant");
+        machine.pass(1.0);
+        let _ = machine.end(grant.ticket, &served());
+        if grant.ticket == low {
+            machine.scheduler.cancel(high);
+            break;
+        }
+        served_high += 1;
+    }
+    assert!(
+        (19..=21).contains(&served_high),
+        "{served_high} went first at 20 points"
+    );
+}
+
+#[test]
+fn a_retry_keeps_its_place() {
+    // AD-21: a refused one slept while steady newcomers went on passing it.
+    let mut machine = one_by_one();
+    let first = machine.submit(Ask::new());
+    let others: Vec<_> = (0..3).map(|_| machine.submit(Ask::new())).collect();
+    machine.grant().expect("a grant");
+    let Verdict::Again { not_before } = machine.end(first, &refused(2)) else {
+        panic!("again")
+    };
+    let meanwhile = machine.next_grant().expect("a grant").ticket;
+    assert_eq!(meanwhile, others[0]);
+    machine.now = machine.now.max(not_before);
+    let _ = machine.end(meanwhile, &served());
+    assert_eq!(machine.next_grant().map(|grant| grant.ticket), Some(first));
+}
+
+#[test]
+fn nobody_passes_the_head_of_a_lane_and_lanes_do_not_hold_each_other_up() {
+    let mut machine = Machine::new(ceiling("1000 tokens/1m"), 1);
+    let large = |bucket: &'static str| Ask::new().cost(Cost::tokens(800)).bucket(bucket);
+    let first = machine.submit(large("a"));
+    machine.next_grant().expect("a grant");
+    let _ = machine.end(first, &served());
+    let head = machine.submit(large("a"));
+    let small = machine.submit(Ask::new().cost(Cost::tokens(100)).bucket("a"));
+    let elsewhere = machine.submit(Ask::new().cost(Cost::tokens(100)).bucket("b"));
+    assert_eq!(
+        machine.next_grant().map(|grant| grant.ticket),
+        Some(elsewhere)
+    );
+    assert_eq!(machine.next_grant().map(|grant| grant.ticket), Some(head));
+    assert!(machine.now >= at(60.0));
+    let _ = small;
+}
+
+#[test]
+fn idle_time_stores_no_more_than_the_ceiling() {
+    // AD-05, AD-06: after an hour at rest everything that was saved up went at once.
+    let mut machine = Machine::new(ceiling("5/1s"), 1);
+    machine.pass(3600.0);
+    let start = machine.now.as_secs_f64();
+    let tickets: Vec<_> = (0..20).map(|_| machine.submit(Ask::new())).collect();
+    let mut starts = Vec::new();
+    for _ in &tickets {
+        let grant = machine.next_grant().expect("a grant");
+        starts.push(machine.now.as_secs_f64() - start);
+        let _ = machine.end(grant.ticket, &served());
+    }
+    for (index, pair) in starts.windows(6).enumerate() {
+        assert!(
+            pair[5] - pair[0] >= 1.0 - 1e-9,
+            "six in {} s from {index}",
+            pair[5] - pair[0]
+        );
+    }
+}
+
+#[test]
+fn what_is_larger_than_everything_is_refused_at_submit_with_both_figures() {
+    // AD-10: it waited for ever, or was let through.
+    let mut machine = Machine::new(ceiling("100 tokens/1m"), 1);
+    let refusal = machine
+        .scheduler
+        .submit(Ask::new().cost(Cost::tokens(200)), at(0.0));
+    let Err(Refusal::TooLarge { cost, limit, .. }) = refusal else {
+        panic!("{refusal:?}")
+    };
+    assert_eq!((cost, limit), (200.0, 100.0));
+}
+
+#[test]
+fn a_full_queue_refuses_the_newcomer_and_keeps_the_others() {
+    // AD-20.
+    let mut settings = Settings::default();
+    settings.queue = 3;
+    settings.max_concurrency = Some(1);
+    let mut machine = Machine::new(settings, 1);
+    for _ in 0..3 {
+        machine.submit(Ask::new());
+    }
+    let refusal = machine.scheduler.submit(Ask::new(), at(0.0));
+    assert_eq!(refusal, Err(Refusal::QueueFull { limit: 3 }));
+    machine.grant().expect("a grant");
+    machine.submit(Ask::new());
+}
+
+#[test]
+fn a_failing_provider_gets_no_more_than_the_retry_budget() {
+    // AM-04: all calls fail and every one repeats itself.
+    let mut settings = Settings::default();
+    settings.retry.errors = 100;
+    let mut machine = Machine::new(settings, 1);
+    let mut repeats = 0;
+    for _ in 0..300 {
+        let ticket = machine.submit(Ask::new().replay(Replay::Always));
+        let Some(grant) = machine.scheduler.poll_grant(machine.now) else {
+            machine.scheduler.cancel(ticket);
+            continue;
+        };
+        let now = machine.now;
+        let verdict = machine
+            .scheduler
+            .complete(grant.ticket, &answer(500, &[], ""), now);
+        if matches!(verdict, Verdict::Again { .. }) {
+            repeats += 1;
+            machine.scheduler.cancel(grant.ticket);
+        }
+    }
+    assert!(repeats <= 100, "{repeats} repeats in one instant");
+}
+
+#[test]
+fn ties_rotate_over_the_keys() {
+    let mut settings = ceiling("1/1s");
+    settings.max_wait = None;
+    let mut machine = Machine::new(settings, 5);
+    for _ in 0..20 {
+        machine.submit(Ask::new());
+    }
+    let mut keys = Vec::new();
+    for _ in 0..20 {
+        let grant = machine.next_grant().expect("a grant");
+        keys.push(grant.key.index());
+        let _ = machine.end(grant.ticket, &served());
+    }
+    for round in keys.chunks(5) {
+        let mut round = round.to_vec();
+        round.sort_unstable();
+        assert_eq!(round, [0, 1, 2, 3, 4]);
+    }
+}
+
+#[test]
+fn a_parked_key_does_not_take_the_others_along() {
+    // KR-12, KR-03: the request carries its key to the outcome.
+    let mut machine = Machine::new(Settings::default(), 3);
+    let (one, two) = (machine.submit(Ask::new()), machine.submit(Ask::new()));
+    let first = machine.next_grant().expect("a grant");
+    let second = machine.next_grant().expect("a grant");
+    assert_ne!(first.key, second.key);
+    let _ = machine.end(one, &refused(10_800));
+    let _ = machine.end(two, &served());
+    machine.scheduler.cancel(one);
+    for _ in 0..6 {
+        let ticket = machine.submit(Ask::new());
+        let grant = machine.next_grant().expect("a grant");
+        assert_ne!(grant.key, first.key);
+        machine.pass(0.1);
+        let _ = machine.end(ticket, &served());
+    }
+    assert!(machine.now < at(60.0));
+}
+
+#[test]
+fn with_all_keys_parked_the_earliest_is_waited_for() {
+    // KR-07: three keys, the earliest free in 12 s, a deadline of 60 s.
+    let mut machine = Machine::new(Settings::default(), 3);
+    for hint in [40, 12, 30] {
+        let ticket = machine.submit(Ask::new());
+        machine.next_grant().expect("a grant");
+        let _ = machine.end(ticket, &refused(hint));
+        machine.scheduler.cancel(ticket);
+    }
+    machine.submit(Ask::new().deadline(std::time::Duration::from_secs(60)));
+    machine.next_grant().expect("a grant");
+    let waited = machine.now.as_secs_f64();
+    assert!((12.0..13.0).contains(&waited), "{waited}");
+}

@@ -1,0 +1,295 @@
+//! What holds for every machine under every sequence of events.
+
+use std::collections::BTreeMap;
+
+use paceline::scheduler::events::{Outcome, Ticket, Verdict};
+use paceline::{Ask, Ceiling, Priority, Replay, Settings};
+use proptest::prelude::*;
+
+use crate::support::machine::{Machine, answer, refused, served};
+
+/// One event.
+#[derive(Clone, Debug)]
+enum Event {
+    Submit {
+        priority: u8,
+        bucket: u8,
+        deadline: Option<u16>,
+    },
+    Pass {
+        millis: u16,
+    },
+    Grant,
+    /// Ends the n-th attempt in flight with the n-th kind of outcome.
+    End {
+        which: u8,
+        outcome: u8,
+    },
+    /// Cancels the n-th live ticket.
+    Cancel {
+        which: u8,
+    },
+}
+
+fn event() -> impl Strategy<Value = Event> {
+    prop_oneof![
+        4 => (0u8..3, 0u8..2, proptest::option::weighted(0.2, 1u16..5000)).prop_map(
+            |(level, bucket, deadline)| Event::Submit { priority: level * 40, bucket, deadline }
+        ),
+        3 => (0u16..1500).prop_map(|millis| Event::Pass { millis }),
+        8 => Just(Event::Grant),
+        6 => (any::<u8>(), any::<u8>()).prop_map(|(which, outcome)| Event::End { which, outcome }),
+        1 => any::<u8>().prop_map(|which| Event::Cancel { which }),
+    ]
+}
+
+fn outcome(number: u8) -> Outcome {
+    match number % 10 {
+        0 => refused(1),
+        1 => answer(429, &[], ""),
+        2 => answer(503, &[("retry-after", "1")], ""),
+        3 => answer(500, &[], ""),
+        4 => Outcome::NotSent,
+        5 => Outcome::Broken,
+        6 => answer(
+            200,
+            &[
+                ("x-ratelimit-limit", "10"),
+                ("x-ratelimit-remaining", "3"),
+                ("x-ratelimit-reset", "2"),
+            ],
+            "",
+        ),
+        _ => served(),
+    }
+}
+
+/// What a test knows of a ticket.
+#[derive(Clone, Copy, Debug, PartialEq)]
+enum Life {
+    Waiting,
+    Flying,
+}
+
+struct Model {
+    machine: Machine,
+    live: BTreeMap<Ticket, Life>,
+    /// Order of submit of those never granted, with their class.
+    fresh: BTreeMap<u64, (Ticket, u8, u8)>,
+    submitted: u64,
+    ended: u64,
+    limit: usize,
+}
+
+impl Model {
+    fn new(settings: Settings, keys: u8, limit: usize) -> Self {
+        Self {
+            machine: Machine::new(settings, keys),
+            live: BTreeMap::new(),
+            fresh: BTreeMap::new(),
+            submitted: 0,
+            ended: 0,
+            limit,
+        }
+    }
+
+    fn forget(&mut self, ticket: Ticket) {
+        assert!(
+            self.live.remove(&ticket).is_some(),
+            "{ticket:?} ended twice"
+        );
+        self.fresh.retain(|_, (other, ..)| *other != ticket);
+        self.ended += 1;
+    }
+
+    fn refusals(&mut self) {
+        while let Some((ticket, _)) = self.machine.refusal() {
+            assert_eq!(
+                self.live.get(&ticket),
+                Some(&Life::Waiting),
+                "refused in flight"
+            );
+            self.forget(ticket);
+        }
+    }
+
+    fn grant(&mut self) -> bool {
+        let Some(grant) = self.machine.grant() else {
+            return false;
+        };
+        let life = self.live.insert(grant.ticket, Life::Flying);
+        assert_eq!(life, Some(Life::Waiting), "granted twice, or after its end");
+        let flying = self
+            .live
+            .values()
+            .filter(|&&life| life == Life::Flying)
+            .count();
+        assert!(
+            flying <= self.limit,
+            "{flying} in flight at a limit of {}",
+            self.limit
+        );
+        let place = self
+            .fresh
+            .iter()
+            .find(|(_, (ticket, ..))| *ticket == grant.ticket);
+        if let Some((&place, &(_, priority, bucket))) = place {
+            let passed =
+                self.fresh
+                    .range(..place)
+                    .find(|(_, (_, other_priority, other_bucket))| {
+                        (*other_priority, *other_bucket) == (priority, bucket)
+                    });
+            assert!(passed.is_none(), "{passed:?} was there first");
+            self.fresh.remove(&place);
+        }
+        true
+    }
+
+    fn apply(&mut self, event: &Event) {
+        let nth = |model: &Self, life: Option<Life>, n: u8| {
+            let matching: Vec<_> = model
+                .live
+                .iter()
+                .filter(|&(_, &l)| life.is_none_or(|life| life == l))
+                .map(|(&ticket, _)| ticket)
+                .collect();
+            (!matching.is_empty()).then(|| matching[usize::from(n) % matching.len()])
+        };
+        match *event {
+            Event::Submit {
+                priority,
+                bucket,
+                deadline,
+            } => {
+                let mut ask = Ask::new()
+                    .priority(Priority(priority))
+                    .replay(Replay::Always);
+                if bucket > 0 {
+                    ask = ask.bucket("other");
+                }
+                ask.deadline = deadline.map(|ms| std::time::Duration::from_millis(ms.into()));
+                let now = self.machine.now;
+                if let Ok(ticket) = self.machine.scheduler.submit(ask, now) {
+                    self.submitted += 1;
+                    self.live.insert(ticket, Life::Waiting);
+                    self.fresh
+                        .insert(self.submitted, (ticket, priority, bucket));
+                }
+            }
+            Event::Pass { millis } => self.machine.pass(f64::from(millis) / 1e3),
+            Event::Grant => {
+                self.refusals();
+                self.grant();
+            }
+            Event::End {
+                which,
+                outcome: number,
+            } => {
+                let Some(ticket) = nth(self, Some(Life::Flying), which) else {
+                    return;
+                };
+                match self.machine.end(ticket, &outcome(number)) {
+                    Verdict::Again { .. } => {
+                        self.live.insert(ticket, Life::Waiting);
+                    }
+                    _ => self.forget(ticket),
+                }
+            }
+            Event::Cancel { which } => {
+                let Some(ticket) = nth(self, None, which) else {
+                    return;
+                };
+                self.machine.scheduler.cancel(ticket);
+                self.forget(ticket);
+            }
+        }
+    }
+
+    /// Serves everything that is left; whoever is alive at the end of it was lost.
+    fn drain(&mut self) {
+        for _ in 0..200_000 {
+            self.refusals();
+            if self.grant() {
+                continue;
+            }
+            if let Some(ticket) = self
+                .live
+                .iter()
+                .find(|&(_, &l)| l == Life::Flying)
+                .map(|(&ticket, _)| ticket)
+            {
+                self.machine.pass(0.05);
+                let verdict = self.machine.end(ticket, &served());
+                assert!(matches!(verdict, Verdict::Return { .. }));
+                self.forget(ticket);
+                continue;
+            }
+            if self.live.is_empty() {
+                break;
+            }
+            let next = self
+                .machine
+                .scheduler
+                .poll_timeout()
+                .expect("someone waits");
+            assert!(
+                next > self.machine.now,
+                "polled at {next:?} it has nothing to say"
+            );
+            self.machine.now = next;
+        }
+        assert!(self.live.is_empty(), "lost: {:?}", self.live);
+        assert_eq!(self.submitted, self.ended);
+        assert_eq!(self.machine.scheduler.depth(), (0, 0));
+    }
+}
+
+fn settings(concurrency: u32, ceiling: bool) -> Settings {
+    let mut settings = Settings::default();
+    settings.key_concurrency = concurrency;
+    if ceiling {
+        settings.ceilings = vec!["3/1s".parse::<Ceiling>().expect("a ceiling")];
+    }
+    settings
+}
+
+proptest! {
+    #![proptest_config(ProptestConfig { cases: 300, ..ProptestConfig::default() })]
+
+    #[test]
+    fn the_limit_holds_nothing_is_lost_or_doubled_and_equals_keep_their_order(
+        events in proptest::collection::vec(event(), 1..120),
+        keys in 1u8..4,
+        concurrency in 1u32..5,
+        ceiling in any::<bool>(),
+    ) {
+        let limit = usize::from(keys) * concurrency as usize;
+        let mut model = Model::new(settings(concurrency, ceiling), keys, limit);
+        for event in &events {
+            model.apply(event);
+        }
+        model.drain();
+    }
+
+    #[test]
+    fn nothing_moves_before_the_stated_moment(
+        events in proptest::collection::vec(event(), 1..80),
+        keys in 1u8..3,
+    ) {
+        let mut model = Model::new(settings(4, true), keys, usize::from(keys) * 4);
+        for event in &events {
+            model.apply(event);
+            model.refusals();
+            while model.grant() {}
+            let Some(next) = model.machine.scheduler.poll_timeout() else { continue };
+            let now = model.machine.now;
+            if next.as_nanos() > now.as_nanos() + 1 {
+                let before = paceline::Time::from_nanos(next.as_nanos() - 1);
+                prop_assert_eq!(model.machine.scheduler.poll_grant(before), None);
+                prop_assert_eq!(model.machine.scheduler.poll_refusal(before), None);
+            }
+        }
+        model.drain();
+    }
+}

@@ -1,0 +1,3 @@
+//! What keeps a test at three lines.
+
+pub(crate) mod machine;
