@@ -282,6 +282,8 @@ proptest! {
             model.apply(event);
             model.refusals();
             while model.grant() {}
+            // A poll may have found out that some wait in vain.
+            model.refusals();
             let Some(next) = model.machine.scheduler.poll_timeout() else { continue };
             let now = model.machine.now;
             if next.as_nanos() > now.as_nanos() + 1 {

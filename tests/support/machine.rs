@@ -74,6 +74,11 @@ impl Machine {
         self.scheduler.complete(ticket, outcome, self.now)
     }
 
+    /// Ends an attempt; whether its ticket waits again.
+    pub(crate) fn settle(&mut self, ticket: Ticket, outcome: &Outcome) -> bool {
+        matches!(self.end(ticket, outcome), Verdict::Again { .. })
+    }
+
     pub(crate) fn refusal(&mut self) -> Option<(Ticket, Refusal)> {
         self.scheduler.poll_refusal(self.now)
     }
