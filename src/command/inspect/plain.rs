@@ -1,0 +1,279 @@
+//! A feedback in words.
+
+use std::fmt::Write;
+use std::time::Duration;
+
+use paceline::feedback::{
+    Cause, Class, Clock, Dimension, Fault, Feedback, Profile, Reading, WaitSource,
+};
+use paceline::scheduler::events::{Change, GaveUp, What};
+
+use super::advice::{self, Fate};
+use super::response::Response;
+
+/// The whole page.
+pub(super) fn explain(profile: &Profile, response: &Response<'_>, said: &Feedback) -> String {
+    let mut page = String::new();
+    let vendor = if *profile == Profile::NONE {
+        "without a vendor's profile".to_owned()
+    } else {
+        format!("as {}", profile.name())
+    };
+    line(
+        &mut page,
+        "status",
+        &format!("{}, read {vendor}", response.status),
+    );
+    line(&mut page, "class", class(said));
+    if let Some(fault) = said.fault {
+        line(
+            &mut page,
+            "key",
+            match fault {
+                Fault::Revoked => {
+                    "it was taken away: it will not work again, and no other is tried for it"
+                }
+                Fault::OutOfFunds => "its account has no money left",
+                _ => "it is not accepted",
+            },
+        );
+    }
+    if let Some(cause) = said.cause {
+        line(
+            &mut page,
+            "cause",
+            match cause {
+                Cause::Concurrency => "too many at the same time",
+                _ => "too many for the time",
+            },
+        );
+    }
+    line(&mut page, "wait", &wait(said));
+    if let Some(retry) = said.should_retry {
+        line(
+            &mut page,
+            "retry",
+            if retry {
+                "the server says: yes"
+            } else {
+                "the server says: no"
+            },
+        );
+    }
+    if let Some(bucket) = &said.bucket {
+        line(&mut page, "bucket", bucket);
+    }
+    if said.readings.is_empty() {
+        line(&mut page, "quotas", "none are told");
+    }
+    for (at, reading) in said.readings.iter().enumerate() {
+        line(
+            &mut page,
+            if at == 0 { "quotas" } else { "" },
+            &quota(reading),
+        );
+    }
+    for (dimension, amount) in &said.cost {
+        line(
+            &mut page,
+            "cost",
+            &format!("{} {}", number(*amount), unit(*dimension)),
+        );
+    }
+    page.push('\n');
+    next(&mut page, said);
+    page
+}
+
+fn line(page: &mut String, name: &str, text: &str) {
+    writeln!(page, "{name:<8}{text}").expect("a string takes all that is written");
+}
+
+fn class(said: &Feedback) -> &'static str {
+    match said.class {
+        Class::Ok => "ok: it was served",
+        Class::RateLimited => "rate limited: refused for going too fast; it was not processed",
+        Class::QuotaExhausted => "quota exhausted: a budget is spent that does not come back soon",
+        Class::Overloaded => "overloaded: the service is full, whoever asks",
+        Class::Transient => "transient: a fault that may be gone at the next attempt",
+        _ if said.fault.is_some() => "fatal: refused because of the key, not of the request",
+        _ => "fatal: refused for good; the same request will not work",
+    }
+}
+
+fn wait(said: &Feedback) -> String {
+    let mut text = match said.wait {
+        None => "the response names no time".to_owned(),
+        Some(wait) => {
+            let from = match wait.source {
+                WaitSource::VendorHeader => "a header of the vendor's own",
+                WaitSource::RetryAfter => "Retry-After",
+                WaitSource::Body => "a field of the body",
+                _ => "a sentence in the body",
+            };
+            format!("{}, says {from}", time(wait.delay))
+        }
+    };
+    if let Some(floor) = said.floor {
+        write!(text, "; the vendor's rules say {}", time(floor)).expect("a string takes all");
+    }
+    text
+}
+
+fn quota(reading: &Reading) -> String {
+    let unit = unit(reading.dimension);
+    let mut text = match (reading.remaining, reading.limit) {
+        (Some(left), Some(limit)) => format!("{} of {} {unit} left", number(left), number(limit)),
+        (Some(left), None) => format!("{} {unit} left", number(left)),
+        (None, Some(limit)) => format!("a limit of {} {unit}", number(limit)),
+        (None, None) => unit.to_owned(),
+    };
+    if let Some(used) = reading.used {
+        text += &format!(", {} used", number(used));
+    }
+    if let Some(window) = reading.window {
+        text += &format!(", per {}", time(window));
+    }
+    if let Some(reset) = reading.reset {
+        let by = if reset.clock == Clock::Delta {
+            ""
+        } else {
+            " by the server's clock"
+        };
+        text += &format!(", back in {}{by}", time(reset.after));
+    }
+    if let Some(scope) = &reading.scope {
+        text += &format!(" ({scope})");
+    }
+    text
+}
+
+fn next(page: &mut String, said: &Feedback) {
+    let next = advice::next(said);
+    if said.class == Class::Ok {
+        line(page, "next", "the caller gets the answer");
+    } else if next.repeatable == next.once {
+        line(page, "next", &fate(next.repeatable));
+    } else {
+        line(
+            page,
+            "next",
+            &format!("a GET, or what may be repeated: {}", fate(next.repeatable)),
+        );
+        line(page, "", &format!("a POST: {}", fate(next.once)));
+    }
+    let others = match next.others {
+        Some(wait) if wait.is_zero() => "the next request on this key goes at once".to_owned(),
+        Some(wait) => format!("the next request on this key goes after {}", time(wait)),
+        None => "this key is not used until it is known to work".to_owned(),
+    };
+    line(page, "", &others);
+    for change in &next.changes {
+        if let Some(text) = self::change(change) {
+            line(page, "", &text);
+        }
+    }
+}
+
+fn fate(fate: Fate) -> String {
+    match fate {
+        Fate::Again(after) if after.is_zero() => "it goes again at once".to_owned(),
+        Fate::Again(after) => format!("it goes again after {}", time(after)),
+        Fate::Returned(why) => {
+            let why = match why {
+                Some(GaveUp::Final) => ": it is final",
+                Some(GaveUp::NotReplayable) => ": it may have been processed",
+                Some(GaveUp::NoKey) => ": there is no other key to try",
+                Some(GaveUp::Budget) => ": the retry budget is empty",
+                _ => "",
+            };
+            format!("the caller gets this answer{why}")
+        }
+    }
+}
+
+/// What was decided, where it is worth a line.
+fn change(change: &Change) -> Option<String> {
+    Some(match &change.what {
+        What::Limit { from, to, why } => {
+            format!("at most {to} in flight instead of {from}: {}", words(why))
+        }
+        What::Pace { from, to, why } if from.is_finite() => {
+            format!(
+                "{} requests a second instead of {}: {}",
+                number(*to),
+                number(*from),
+                words(why)
+            )
+        }
+        What::Pace { to, why, .. } if to.is_finite() => {
+            format!("at most {} requests a second: {}", number(*to), words(why))
+        }
+        What::Parked { why, .. } => format!("the key is parked: {}", words(why)),
+        What::Suspected(_) => "the key is suspected, and retired after a second refusal".to_owned(),
+        What::Retired(_) => "the key is retired, but for rare probes".to_owned(),
+        What::Quota {
+            dimension,
+            limit,
+            law,
+        } => {
+            let law = if *law == "unknown" {
+                "how it refills is not known yet"
+            } else {
+                law
+            };
+            format!("learned: {} {} ({law})", number(*limit), unit(*dimension))
+        }
+        _ => return None,
+    })
+}
+
+/// The name of a reason in words: most are chosen to read as such.
+fn words(why: &impl serde::Serialize) -> String {
+    let name = serde_json::to_value(why).ok();
+    match name.as_ref().and_then(|name| name.as_str()).unwrap_or("") {
+        "hint" => "the server says how long".to_owned(),
+        name => name.replace('_', " "),
+    }
+}
+
+fn unit(dimension: Dimension) -> &'static str {
+    match dimension {
+        Dimension::Requests => "requests",
+        Dimension::Tokens => "tokens",
+        Dimension::InputTokens => "input tokens",
+        Dimension::OutputTokens => "output tokens",
+        Dimension::Concurrent => "requests at a time",
+        Dimension::Bytes => "bytes",
+        Dimension::Cost => "of money",
+        _ => "points",
+    }
+}
+
+/// A number with commas between thousands.
+fn number(amount: f64) -> String {
+    let text = if amount.fract() == 0.0 {
+        format!("{amount:.0}")
+    } else {
+        format!("{amount:.3}")
+    };
+    let (whole, fraction) = text.split_once('.').unwrap_or((&text, ""));
+    let mut grouped = String::new();
+    for (at, digit) in whole.chars().enumerate() {
+        if at > 0 && (whole.len() - at).is_multiple_of(3) {
+            grouped.push(',');
+        }
+        grouped.push(digit);
+    }
+    let fraction = fraction.trim_end_matches('0');
+    if fraction.is_empty() {
+        grouped
+    } else {
+        format!("{grouped}.{fraction}")
+    }
+}
+
+fn time(time: Duration) -> String {
+    let millis = u64::try_from(time.as_nanos().div_ceil(1_000_000)).unwrap_or(u64::MAX);
+    humantime::format_duration(Duration::from_millis(millis)).to_string()
+}
