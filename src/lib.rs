@@ -1,6 +1,8 @@
 //! paceline runs calls to other people's HTTP APIs as fast as those APIs allow, with almost no
 //! refusals, nothing lost and nothing to configure.
 
+#[cfg(feature = "cli")]
+pub mod batch;
 #[cfg(feature = "client")]
 pub mod client;
 pub mod config;

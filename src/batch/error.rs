@@ -1,0 +1,151 @@
+//! Why a batch cannot start, or had to stop.
+
+use std::io;
+use std::path::PathBuf;
+
+/// Why a batch cannot start, or had to stop. What it says is enough to act on.
+#[derive(Debug, thiserror::Error)]
+#[non_exhaustive]
+pub enum Error {
+    /// The input cannot be opened.
+    #[error("cannot open the input {}: {source}", path.display())]
+    OpenInput {
+        /// The input.
+        path: PathBuf,
+        /// Why.
+        source: io::Error,
+    },
+    /// The input cannot be read any further.
+    #[error("cannot read the input after line {line}: {source}; what has a record is kept")]
+    ReadInput {
+        /// The last line that was read.
+        line: u32,
+        /// Why.
+        source: io::Error,
+    },
+    /// An id stands on two lines. Nothing was sent.
+    #[error(
+        "{count} custom_id{} of the input stand on two lines, so nothing was sent: {examples}",
+        if *count == 1 { "" } else { "s" }
+    )]
+    Duplicates {
+        /// How many second lines there are.
+        count: u64,
+        /// The first of them, with both line numbers.
+        examples: String,
+    },
+    /// A line is not what it was when the input was checked.
+    #[error("line {line} of the input was changed during the run: run the same command again")]
+    InputChanged {
+        /// The line.
+        line: u32,
+    },
+    /// The first line has a relative URL, and nothing to resolve it against.
+    #[error(
+        "line {line} has a relative url: say where to with --base-url, \
+         for example --base-url https://api.openai.com"
+    )]
+    NoBase {
+        /// The line.
+        line: u32,
+    },
+    /// Input and output are one file.
+    #[error("the input and the output are the same file, {}: give another -o", path.display())]
+    SameFile {
+        /// That file.
+        path: PathBuf,
+    },
+    /// The output cannot be opened.
+    #[error("cannot open the output {}: {source}", path.display())]
+    OpenOutput {
+        /// The output.
+        path: PathBuf,
+        /// Why.
+        source: io::Error,
+    },
+    /// Another run writes to the output.
+    #[error("another run writes to {}: wait for it, or give another -o", path.display())]
+    Locked {
+        /// The output.
+        path: PathBuf,
+    },
+    /// The output holds something else than records.
+    #[error(
+        "{} is no output of `paceline run` (line {line} is no record), and is left alone: \
+         give another -o", path.display()
+    )]
+    NotAnOutput {
+        /// The output.
+        path: PathBuf,
+        /// The first line that is no record.
+        line: u64,
+    },
+    /// The output belongs to another input.
+    #[error(
+        "most records of {} belong to no line of the input ({strangers} of {records}): it is the \
+         output of another input, or the input was changed; give another -o", path.display()
+    )]
+    OtherInput {
+        /// The output.
+        path: PathBuf,
+        /// Records that belong to no line.
+        strangers: u64,
+        /// All records.
+        records: u64,
+    },
+    /// The output cannot be read.
+    #[error("cannot read the output {}: {source}", path.display())]
+    ReadOutput {
+        /// The output.
+        path: PathBuf,
+        /// Why.
+        source: io::Error,
+    },
+    /// The output takes no more records.
+    #[error(
+        "cannot write to {}: {source}; every record that was written is whole: {}",
+        path.display(), to_do(source)
+    )]
+    WriteOutput {
+        /// The output.
+        path: PathBuf,
+        /// Why.
+        source: io::Error,
+    },
+    /// Everything is recorded, but the output could not be put in order.
+    #[error(
+        "every record is in {}, but it could not be rewritten: {source}; {}",
+        path.display(), to_do(source)
+    )]
+    Rewrite {
+        /// The output.
+        path: PathBuf,
+        /// Why.
+        source: io::Error,
+    },
+}
+
+impl Error {
+    /// Whether the command was used wrongly: nothing was sent, and nothing will be until it is
+    /// changed.
+    #[must_use]
+    pub fn is_usage(&self) -> bool {
+        !matches!(
+            self,
+            Self::ReadInput { .. }
+                | Self::InputChanged { .. }
+                | Self::WriteOutput { .. }
+                | Self::Rewrite { .. }
+        )
+    }
+}
+
+fn to_do(source: &io::Error) -> &'static str {
+    match source.kind() {
+        io::ErrorKind::StorageFull | io::ErrorKind::QuotaExceeded => {
+            "make room on the disk and run the same command again"
+        }
+        io::ErrorKind::BrokenPipe => "whoever read the output has gone",
+        _ => "run the same command again when it can be written",
+    }
+}

@@ -1,0 +1,460 @@
+//! One input line as a request: the OpenAI Batch form and its additions, or the Anthropic Message
+//! Batches form. What is wrong with a line is said in words that name the field.
+
+use std::borrow::Cow;
+use std::fmt;
+
+use bytes::Bytes;
+use http::header::{CONTENT_TYPE, HeaderMap, HeaderName, HeaderValue};
+use http::Method;
+use reqwest::Url;
+use serde::Deserialize;
+use serde_json::value::RawValue;
+
+use crate::scheduler::events::{Ask, Cost, Priority};
+
+/// A request as a line describes it.
+#[derive(Clone, Debug)]
+pub(crate) struct Request {
+    pub(crate) method: Method,
+    pub(crate) url: Url,
+    pub(crate) headers: HeaderMap,
+    pub(crate) body: Option<Bytes>,
+    pub(crate) ask: Ask,
+}
+
+/// Turns lines into requests. It remembers the last URL, since most lines name the same.
+#[derive(Debug)]
+pub(crate) struct Reader {
+    base: Option<Url>,
+    last: Option<(Box<str>, Url)>,
+}
+
+impl Reader {
+    /// A reader that resolves relative URLs against `base`.
+    pub(crate) fn new(base: Option<Url>) -> Self {
+        Self { base, last: None }
+    }
+
+    /// The request on a line.
+    ///
+    /// # Errors
+    ///
+    /// What is wrong with the line, as a sentence for its record.
+    pub(crate) fn read(&mut self, line: &Bytes) -> Result<Request, BadLine> {
+        let text = std::str::from_utf8(line).map_err(|_| BadLine::new("it is not UTF-8"))?;
+        let form: Form<'_> = serde_json::from_str(text).map_err(|error| BadLine(json(&error)))?;
+        if form.custom_id.is_some_and(|id| !id.get().starts_with('"')) {
+            return Err(BadLine::new("custom_id must be a string"));
+        }
+        let batches_of_anthropic = form.params.is_some() && form.url.is_none();
+        let payload = if batches_of_anthropic { form.params } else { form.body };
+        let mut headers = form.headers()?;
+        let body = payload.map(|raw| body(raw, line, &mut headers)).transpose()?;
+        let url = match &form.url {
+            Some(url) => self.url(url)?,
+            None if batches_of_anthropic => self.url("/v1/messages")?,
+            None => return Err(BadLine::new("url is missing")),
+        };
+        if batches_of_anthropic {
+            headers.entry(ANTHROPIC_VERSION).or_insert(HeaderValue::from_static("2023-06-01"));
+        }
+        let method = match &form.method {
+            Some(name) => Method::from_bytes(name.trim().to_ascii_uppercase().as_bytes())
+                .map_err(|_| BadLine(format!("method `{}` is not an HTTP method", name.0)))?,
+            None if body.is_some() => Method::POST,
+            None => Method::GET,
+        };
+        let ask = form.ask()?;
+        Ok(Request { method, url, headers, body, ask })
+    }
+
+    fn url(&mut self, text: &str) -> Result<Url, BadLine> {
+        if let Some((_, url)) = self.last.as_ref().filter(|(last, _)| **last == *text) {
+            return Ok(url.clone());
+        }
+        let url = resolve(self.base.as_ref(), text)?;
+        self.last = Some((text.into(), url.clone()));
+        Ok(url)
+    }
+}
+
+/// What is wrong with a line.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) struct BadLine(String);
+
+impl BadLine {
+    /// A line with this fault.
+    pub(crate) fn new(fault: &str) -> Self {
+        Self(fault.to_owned())
+    }
+}
+
+impl From<String> for BadLine {
+    fn from(fault: String) -> Self {
+        Self(fault)
+    }
+}
+
+impl fmt::Display for BadLine {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(&self.0)
+    }
+}
+
+/// The fields of a line. Others are passed over: many inputs carry notes of their own.
+#[derive(Deserialize)]
+struct Form<'a> {
+    #[serde(borrow)]
+    custom_id: Option<&'a RawValue>,
+    #[serde(borrow)]
+    method: Option<Text<'a>>,
+    #[serde(borrow)]
+    url: Option<Text<'a>>,
+    #[serde(borrow)]
+    body: Option<&'a RawValue>,
+    #[serde(borrow)]
+    params: Option<&'a RawValue>,
+    #[serde(borrow)]
+    headers: Option<&'a RawValue>,
+    priority: Option<Level>,
+    tenant: Option<String>,
+    group: Option<String>,
+    bucket: Option<String>,
+    cost: Option<Charge>,
+}
+
+impl Form<'_> {
+    fn headers(&self) -> Result<HeaderMap, BadLine> {
+        let Some(raw) = self.headers else { return Ok(HeaderMap::new()) };
+        let fields: Vec<(String, String)> = serde_json::from_str::<Fields>(raw.get())
+            .map_err(|_| BadLine::new("headers must be an object of strings"))?
+            .0;
+        let mut headers = HeaderMap::with_capacity(fields.len() + 1);
+        for (name, value) in fields {
+            let known = HeaderName::from_bytes(name.as_bytes())
+                .map_err(|_| BadLine(format!("header name `{name}` is not allowed in HTTP")))?;
+            if SET_BY_THE_TRANSPORT.contains(&known.as_str()) {
+                return Err(BadLine(format!("header `{known}` is set by the transport")));
+            }
+            // The value may be a secret, and is not shown.
+            let value = HeaderValue::from_str(&value)
+                .map_err(|_| BadLine(format!("the value of header `{known}` is not allowed")))?;
+            headers.append(known, value);
+        }
+        Ok(headers)
+    }
+
+    fn ask(&self) -> Result<Ask, BadLine> {
+        let mut ask = Ask::new();
+        if let Some(level) = &self.priority {
+            ask.priority = level.priority()?;
+        }
+        ask.tenant = self.tenant.clone().map(Into::into);
+        ask.group = self.group.clone().map(Into::into);
+        ask.bucket = self.bucket.clone().map(Into::into);
+        ask.cost = self.cost.as_ref().map(Charge::cost).unwrap_or_default();
+        Ok(ask)
+    }
+}
+
+/// A string that borrows from the line where it can.
+#[derive(Debug)]
+struct Text<'a>(Cow<'a, str>);
+
+impl std::ops::Deref for Text<'_> {
+    type Target = str;
+
+    fn deref(&self) -> &str {
+        &self.0
+    }
+}
+
+impl<'de: 'a, 'a> Deserialize<'de> for Text<'a> {
+    fn deserialize<D: serde::Deserializer<'de>>(from: D) -> Result<Self, D::Error> {
+        struct Visitor;
+        impl<'de> serde::de::Visitor<'de> for Visitor {
+            type Value = Text<'de>;
+
+            fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+                f.write_str("a string")
+            }
+
+            fn visit_borrowed_str<E>(self, text: &'de str) -> Result<Self::Value, E> {
+                Ok(Text(Cow::Borrowed(text)))
+            }
+
+            fn visit_str<E>(self, text: &str) -> Result<Self::Value, E> {
+                Ok(Text(Cow::Owned(text.to_owned())))
+            }
+        }
+        from.deserialize_str(Visitor)
+    }
+}
+
+/// Header fields in their order; a name may stand twice.
+struct Fields(Vec<(String, String)>);
+
+impl<'de> Deserialize<'de> for Fields {
+    fn deserialize<D: serde::Deserializer<'de>>(from: D) -> Result<Self, D::Error> {
+        struct Visitor;
+        impl<'de> serde::de::Visitor<'de> for Visitor {
+            type Value = Fields;
+
+            fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+                f.write_str("an object of strings")
+            }
+
+            fn visit_map<A: serde::de::MapAccess<'de>>(
+                self,
+                mut map: A,
+            ) -> Result<Self::Value, A::Error> {
+                let mut fields = Vec::new();
+                while let Some(field) = map.next_entry()? {
+                    fields.push(field);
+                }
+                Ok(Fields(fields))
+            }
+        }
+        from.deserialize_map(Visitor)
+    }
+}
+
+/// A priority: a number or a name.
+#[derive(Debug, Deserialize)]
+#[serde(untagged)]
+enum Level {
+    Number(f64),
+    Name(String),
+}
+
+impl Level {
+    fn priority(&self) -> Result<Priority, BadLine> {
+        match self {
+            Self::Number(number) if (0.0..=255.0).contains(number) => Ok(Priority(*number as u8)),
+            Self::Number(number) => {
+                Err(BadLine(format!("priority {number} is not between 0 and 255")))
+            }
+            Self::Name(name) => match name.as_str() {
+                "selected" => Ok(Priority::SELECTED),
+                "high" => Ok(Priority::HIGH),
+                "normal" => Ok(Priority::NORMAL),
+                "low" => Ok(Priority::LOW),
+                "background" => Ok(Priority::BACKGROUND),
+                _ => Err(BadLine(format!(
+                    "priority `{name}` is none of selected, high, normal, low, background, 0 to 255"
+                ))),
+            },
+        }
+    }
+}
+
+/// A cost: tokens, or a part for each dimension.
+#[derive(Debug, Deserialize)]
+#[serde(untagged)]
+enum Charge {
+    Tokens(u32),
+    Parts(Parts),
+}
+
+#[derive(Debug, Deserialize)]
+#[serde(deny_unknown_fields, default)]
+#[derive(Default)]
+struct Parts {
+    tokens: u32,
+    input_tokens: u32,
+    output_tokens: u32,
+    points: u32,
+    bytes: u32,
+}
+
+impl Charge {
+    fn cost(&self) -> Cost {
+        match self {
+            Self::Tokens(tokens) => Cost::tokens(*tokens),
+            Self::Parts(parts) => {
+                let split = Cost::in_out(parts.input_tokens, parts.output_tokens);
+                Cost {
+                    tokens: parts.tokens.max(split.tokens),
+                    points: parts.points,
+                    bytes: parts.bytes,
+                    ..split
+                }
+            }
+        }
+    }
+}
+
+/// The body, without copying it out of the line. It is JSON unless the line's own content type
+/// says otherwise: then a string goes out as its text.
+fn body(raw: &RawValue, line: &Bytes, headers: &mut HeaderMap) -> Result<Bytes, BadLine> {
+    let json = match headers.get(CONTENT_TYPE) {
+        None => {
+            headers.insert(CONTENT_TYPE, HeaderValue::from_static("application/json"));
+            true
+        }
+        Some(kind) => kind.to_str().is_ok_and(|kind| kind.to_ascii_lowercase().contains("json")),
+    };
+    if !json && raw.get().starts_with('"') {
+        let text: String = serde_json::from_str(raw.get())
+            .map_err(|_| BadLine::new("body is a string with a broken escape"))?;
+        return Ok(text.into());
+    }
+    Ok(line.slice_ref(raw.get().as_bytes()))
+}
+
+/// A URL of a line. What the path of the base and a relative URL share at their seam (`/v1`)
+/// stands once in the result.
+fn resolve(base: Option<&Url>, text: &str) -> Result<Url, BadLine> {
+    if text.contains("://") {
+        return match Url::parse(text) {
+            Ok(url) if matches!(url.scheme(), "http" | "https") => Ok(url),
+            Ok(url) => Err(BadLine(format!("url has the scheme `{}`, not http or https", url.scheme()))),
+            Err(error) => Err(BadLine(format!("url cannot be read: {error}"))),
+        };
+    }
+    let Some(base) = base else {
+        return Err(BadLine::new("url is relative and no --base-url was given"));
+    };
+    let relative = text.trim_start_matches('/');
+    let path = base.path().trim_end_matches('/');
+    let shared = path
+        .match_indices('/')
+        .find(|(at, _)| {
+            let rest = relative.strip_prefix(&path[at + 1..]);
+            rest.is_some_and(|rest| rest.is_empty() || rest.starts_with(['/', '?']))
+        })
+        .map_or(path.len(), |(at, _)| at);
+    let target = format!("{}/{relative}", &path[..shared]);
+    // Joined as a path: the result cannot name another host.
+    let target = format!("/{}", target.trim_start_matches('/'));
+    base.join(&target).map_err(|error| BadLine(format!("url cannot be read: {error}")))
+}
+
+fn json(error: &serde_json::Error) -> String {
+    match error.classify() {
+        serde_json::error::Category::Data => {
+            // "…, expected a string at line 1 column 9": the line is the only one there is.
+            let text = error.to_string();
+            let end = text.rfind(" at line ").unwrap_or(text.len());
+            format!("it has a wrong field: {}", &text[..end])
+        }
+        _ => format!("it is not JSON from column {} on", error.column()),
+    }
+}
+
+const ANTHROPIC_VERSION: HeaderName = HeaderName::from_static("anthropic-version");
+
+/// Two of these in one request, or a wrong one, let a proxy and a server see different requests.
+const SET_BY_THE_TRANSPORT: [&str; 5] =
+    ["host", "content-length", "transfer-encoding", "connection", "upgrade"];
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn read(line: &str) -> Result<Request, BadLine> {
+        let base = Url::parse("https://api.example/v1").expect("a URL");
+        Reader::new(Some(base)).read(&Bytes::copy_from_slice(line.as_bytes()))
+    }
+
+    fn fault(line: &str) -> String {
+        read(line).expect_err("a bad line").to_string()
+    }
+
+    #[test]
+    fn the_openai_form_is_read_and_its_body_is_not_touched() {
+        let line = r#"{"custom_id":"a","method":"POST","url":"/v1/chat/completions","body":{ "x" : 1.0 }}"#;
+        let request = read(line).expect("a request");
+        assert_eq!(request.method, Method::POST);
+        assert_eq!(request.url.as_str(), "https://api.example/v1/chat/completions");
+        assert_eq!(request.body.as_deref(), Some(&br#"{ "x" : 1.0 }"#[..]));
+        assert_eq!(request.headers[CONTENT_TYPE], "application/json");
+    }
+
+    #[test]
+    fn the_anthropic_form_becomes_a_call_of_messages() {
+        let request = read(r#"{"custom_id":"a","params":{"model":"m"}}"#).expect("a request");
+        assert_eq!(request.url.as_str(), "https://api.example/v1/messages");
+        assert_eq!(request.method, Method::POST);
+        assert_eq!(request.headers["anthropic-version"], "2023-06-01");
+    }
+
+    #[test]
+    fn the_method_follows_from_the_body() {
+        assert_eq!(read(r#"{"url":"/a"}"#).expect("a request").method, Method::GET);
+        assert_eq!(read(r#"{"url":"/a","body":null}"#).expect("a request").method, Method::GET);
+        assert_eq!(read(r#"{"url":"/a","body":[]}"#).expect("a request").method, Method::POST);
+        assert_eq!(read(r#"{"url":"/a","method":"delete"}"#).expect("").method, Method::DELETE);
+    }
+
+    #[test]
+    fn what_base_and_url_share_stands_once() {
+        let base = |text| Url::parse(text).expect("a URL");
+        for (start, relative, whole) in [
+            ("https://h/v1", "/v1/chat", "https://h/v1/chat"),
+            ("https://h/v1/", "chat", "https://h/v1/chat"),
+            ("https://h", "/v1/chat?a=b", "https://h/v1/chat?a=b"),
+            ("https://h/proxy/v1", "/v1/chat", "https://h/proxy/v1/chat"),
+            ("https://h/v1", "/v10/chat", "https://h/v1/v10/chat"),
+            ("https://h/a", "//evil.example/x", "https://h/a/evil.example/x"),
+            ("https://h", "//evil.example/x", "https://h/evil.example/x"),
+            ("https://h/a", "https://other/x", "https://other/x"),
+        ] {
+            let url = resolve(Some(&base(start)), relative).expect("a URL");
+            assert_eq!(url.as_str(), whole, "{start} and {relative}");
+        }
+    }
+
+    #[test]
+    fn additions_become_the_ask() {
+        let line = r#"{"url":"/a","priority":"high","tenant":"t","group":"g","bucket":"b","cost":900}"#;
+        let ask = read(line).expect("a request").ask;
+        let expected = Ask::new().priority(Priority::HIGH).tenant("t").group("g").bucket("b");
+        assert_eq!(ask, expected.cost(Cost::tokens(900)));
+        let line = r#"{"url":"/a","priority":7,"cost":{"input_tokens":5,"output_tokens":6}}"#;
+        let ask = read(line).expect("a request").ask;
+        assert_eq!((ask.priority, ask.cost.tokens), (Priority(7), 11));
+    }
+
+    #[test]
+    fn a_body_of_another_content_type_goes_out_as_its_text() {
+        let line = r#"{"url":"/a","headers":{"Content-Type":"text/plain"},"body":"a\nb"}"#;
+        assert_eq!(read(line).expect("a request").body.as_deref(), Some(&b"a\nb"[..]));
+    }
+
+    #[test]
+    fn a_bad_line_says_which_field_is_wrong() {
+        for (line, part) in [
+            ("{\"url\":", "not JSON from column"),
+            ("[1]", "wrong field"),
+            ("{}", "url is missing"),
+            (r#"{"custom_id":5,"url":"/a"}"#, "custom_id must be a string"),
+            (r#"{"url":"ftp://h/a"}"#, "scheme `ftp`"),
+            (r#"{"url":"http://"}"#, "url cannot be read"),
+            (r#"{"url":5}"#, "expected a string"),
+            (r#"{"url":"/a","method":"B AD"}"#, "method `B AD`"),
+            (r#"{"url":"/a","priority":"urgent"}"#, "priority `urgent`"),
+            (r#"{"url":"/a","priority":256}"#, "between 0 and 255"),
+            (r#"{"url":"/a","headers":{"a b":"c"}}"#, "header name `a b`"),
+            (r#"{"url":"/a","headers":{"Host":"c"}}"#, "set by the transport"),
+            (r#"{"url":"/a","headers":[]}"#, "headers must be an object"),
+            (r#"{"url":"/a","url":"/b"}"#, "duplicate field `url`"),
+        ] {
+            assert!(fault(line).contains(part), "{line}: {}", fault(line));
+        }
+    }
+
+    #[test]
+    fn a_bad_header_value_is_not_shown() {
+        let line = "{\"url\":\"/a\",\"headers\":{\"x-key\":\"sk-secret\\u0000\"}}";
+        assert!(!fault(line).contains("sk-secret"));
+    }
+
+    #[test]
+    fn a_relative_url_without_a_base_says_what_to_give() {
+        let line = Bytes::from_static(br#"{"url":"/a"}"#);
+        let fault = Reader::new(None).read(&line).expect_err("a bad line").to_string();
+        assert!(fault.contains("--base-url"), "{fault}");
+    }
+}
