@@ -124,7 +124,10 @@ impl Index {
 
     /// An index whose ids come in any order, some of them from records before their lines.
     pub(crate) fn of_stream() -> Self {
-        Self { lines: Some(Vec::new()), ..Self::default() }
+        Self {
+            lines: Some(Vec::new()),
+            ..Self::default()
+        }
     }
 
     /// Adds the next line of a file. Nothing finds it before [`seal`](Self::seal).
@@ -140,7 +143,11 @@ impl Index {
     /// Makes the pushed lines known by their ids; tells `duplicate` the lines of each id that
     /// stands on two.
     pub(crate) fn seal(&mut self, mut duplicate: impl FnMut(u32, u32)) {
-        let count = self.entries.iter().filter(|entry| entry.state() != State::Blank).count();
+        let count = self
+            .entries
+            .iter()
+            .filter(|entry| entry.state() != State::Blank)
+            .count();
         self.size_for(count);
         for number in 0..self.entries.len() as u32 {
             if self.entries[number as usize].state() != State::Blank {
@@ -180,7 +187,9 @@ impl Index {
 
     /// The line of an entry, counted from 1; 0 if it has none.
     pub(crate) fn line(&self, place: Place) -> u32 {
-        self.lines.as_ref().map_or(place.0 + 1, |lines| lines[place.0 as usize])
+        self.lines
+            .as_ref()
+            .map_or(place.0 + 1, |lines| lines[place.0 as usize])
     }
 
     /// Says on which line of a stream an id stands.
@@ -220,8 +229,9 @@ impl Index {
     /// Every entry that has a line, in the order of lines.
     pub(crate) fn by_line(&self) -> impl Iterator<Item = Place> {
         let order = self.lines.as_ref().map(|lines| {
-            let mut order: Vec<u32> =
-                (0..lines.len() as u32).filter(|&number| lines[number as usize] > 0).collect();
+            let mut order: Vec<u32> = (0..lines.len() as u32)
+                .filter(|&number| lines[number as usize] > 0)
+                .collect();
             order.sort_unstable_by_key(|&number| lines[number as usize]);
             order
         });
@@ -302,8 +312,13 @@ struct Entry {
 
 impl Entry {
     fn new(hash: u128, state: State) -> Self {
-        let mut entry = Self { hash: [0; HASH_BITS / 8], record: [0; 6] };
-        entry.hash.copy_from_slice(&hash.to_le_bytes()[..HASH_BITS / 8]);
+        let mut entry = Self {
+            hash: [0; HASH_BITS / 8],
+            record: [0; 6],
+        };
+        entry
+            .hash
+            .copy_from_slice(&hash.to_le_bytes()[..HASH_BITS / 8]);
         entry.set(state, 0);
         entry
     }
@@ -362,7 +377,11 @@ mod tests {
     fn sealed(ids: &[&str]) -> (Index, Vec<(u32, u32)>) {
         let mut index = Index::of_file();
         for id in ids {
-            if id.is_empty() { index.push_blank() } else { index.push(Id::of(id)) }
+            if id.is_empty() {
+                index.push_blank()
+            } else {
+                index.push(Id::of(id))
+            }
         }
         let mut duplicates = Vec::new();
         index.seal(|first, second| duplicates.push((first, second)));
@@ -418,9 +437,17 @@ mod tests {
     #[test]
     fn state_and_offset_share_six_bytes_without_harm() {
         let mut entry = Entry::new(5, State::Open);
-        for state in [State::Open, State::Refused, State::Unanswered, State::Failed] {
+        for state in [
+            State::Open,
+            State::Refused,
+            State::Unanswered,
+            State::Failed,
+        ] {
             entry.set(state, LARGEST_OFFSET);
-            assert_eq!((entry.state(), entry.offset(), entry.hash()), (state, LARGEST_OFFSET, 5));
+            assert_eq!(
+                (entry.state(), entry.offset(), entry.hash()),
+                (state, LARGEST_OFFSET, 5)
+            );
         }
     }
 
@@ -435,7 +462,13 @@ mod tests {
         let id = line_id(17, 0xab);
         assert_eq!(id, "line-17-00000000000000ab");
         assert_eq!(parse_line_id(&id), Some((17, 0xab)));
-        for other in ["line-17-ab", "line-017-00000000000000ab", "line-17", "x", "line-1-+0000000000000ab"] {
+        for other in [
+            "line-17-ab",
+            "line-017-00000000000000ab",
+            "line-17",
+            "x",
+            "line-1-+0000000000000ab",
+        ] {
             assert_eq!(parse_line_id(other), None, "{other}");
         }
     }

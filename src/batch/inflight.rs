@@ -68,7 +68,11 @@ impl InFlight {
         }
         // The ids that are left lie in the file twice at worst while it is written: never zero
         // times.
-        let mut file = File::options().write(true).create(true).truncate(false).open(&path)?;
+        let mut file = File::options()
+            .write(true)
+            .create(true)
+            .truncate(false)
+            .open(&path)?;
         let mut bytes = vec![0; left.len() * SLOT];
         for (id, number) in &left {
             bytes[*number as usize * SLOT..][..SLOT].copy_from_slice(&id.to_bytes());
@@ -76,8 +80,16 @@ impl InFlight {
         file.write_all(&bytes)?;
         file.set_len(bytes.len() as u64)?;
         let used = left.len() as u32;
-        let slots = Slots { file, free: Vec::new(), used, left };
-        Ok(Some(Self { path, slots: Mutex::new(slots) }))
+        let slots = Slots {
+            file,
+            free: Vec::new(),
+            used,
+            left,
+        };
+        Ok(Some(Self {
+            path,
+            slots: Mutex::new(slots),
+        }))
     }
 
     /// Says that the request with this id is about to be sent.
@@ -88,12 +100,18 @@ impl InFlight {
     pub(crate) fn enter(&self, id: Id) -> io::Result<Slot> {
         let mut slots = self.slots();
         if let Some(number) = slots.left.remove(&id) {
-            return Ok(Slot { number, again: true });
+            return Ok(Slot {
+                number,
+                again: true,
+            });
         }
         let number = slots.free.pop().unwrap_or(slots.used);
         slots.write(number, id)?;
         slots.used = slots.used.max(number + 1);
-        Ok(Slot { number, again: false })
+        Ok(Slot {
+            number,
+            again: false,
+        })
     }
 
     /// Says that there is a record of it.
@@ -115,12 +133,14 @@ impl Slots {
     #[cfg(unix)]
     fn write(&mut self, number: u32, id: Id) -> io::Result<()> {
         use std::os::unix::fs::FileExt;
-        self.file.write_all_at(&id.to_bytes(), u64::from(number) * SLOT as u64)
+        self.file
+            .write_all_at(&id.to_bytes(), u64::from(number) * SLOT as u64)
     }
 
     #[cfg(not(unix))]
     fn write(&mut self, number: u32, id: Id) -> io::Result<()> {
-        self.file.seek(SeekFrom::Start(u64::from(number) * SLOT as u64))?;
+        self.file
+            .seek(SeekFrom::Start(u64::from(number) * SLOT as u64))?;
         self.file.write_all(&id.to_bytes())
     }
 }
@@ -136,7 +156,9 @@ mod tests {
     fn open(dir: &Path, recorded: &[&str]) -> InFlight {
         let journal = Journal::open(&dir.join("out")).expect("an output");
         let open = |id| !recorded.iter().any(|text| Id::of(text) == id);
-        InFlight::open(&journal, open).expect("readable").expect("a file")
+        InFlight::open(&journal, open)
+            .expect("readable")
+            .expect("a file")
     }
 
     #[test]
@@ -155,11 +177,19 @@ mod tests {
         drop(second);
 
         let third = open(dir.path(), &["a", "b"]);
-        assert!(third.enter(Id::of("c")).expect("room").again, "it outlives a second kill");
+        assert!(
+            third.enter(Id::of("c")).expect("room").again,
+            "it outlives a second kill"
+        );
         assert!(third.enter(Id::of("d")).expect("room").again);
         assert!(!third.enter(Id::of("a")).expect("room").again);
         third.remove();
-        assert!(!open(dir.path(), &[]).enter(Id::of("c")).expect("room").again);
+        assert!(
+            !open(dir.path(), &[])
+                .enter(Id::of("c"))
+                .expect("room")
+                .again
+        );
     }
 
     #[test]

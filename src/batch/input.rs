@@ -67,14 +67,20 @@ impl<R: BufRead> Lines<R> {
             }
         }
         if self.number == MOST_LINES {
-            return Err(io::Error::other(format!("the input has more than {MOST_LINES} lines")));
+            return Err(io::Error::other(format!(
+                "the input has more than {MOST_LINES} lines"
+            )));
         }
         self.number += 1;
         if length > LONGEST as u64 {
             return Ok(Some(Line::TooLong));
         }
         let text = text_of(buffer, self.number == 1)?;
-        Ok(Some(if text.is_empty() { Line::Blank } else { Line::Text(text) }))
+        Ok(Some(if text.is_empty() {
+            Line::Blank
+        } else {
+            Line::Text(text)
+        }))
     }
 }
 
@@ -93,8 +99,15 @@ impl Named {
     /// The id of a line with this text. It depends on the bytes alone, so that it is the same
     /// whether the line turns out to be good or bad.
     pub(crate) fn of(line: u32, text: &[u8]) -> Self {
-        match serde_json::from_slice::<Head<'_>>(text).ok().and_then(Head::text) {
-            Some(text) => Self { id: Id::of(&text), text, made: false },
+        match serde_json::from_slice::<Head<'_>>(text)
+            .ok()
+            .and_then(Head::text)
+        {
+            Some(text) => Self {
+                id: Id::of(&text),
+                text,
+                made: false,
+            },
             None => Self::made(line, text),
         }
     }
@@ -102,7 +115,11 @@ impl Named {
     /// The id of a line whose own id does not count.
     pub(crate) fn made(line: u32, text: &[u8]) -> Self {
         let text = ids::line_id(line, ids::content_hash(text));
-        Self { id: Id::of(&text), text, made: true }
+        Self {
+            id: Id::of(&text),
+            text,
+            made: true,
+        }
     }
 }
 
@@ -121,9 +138,15 @@ impl Head<'_> {
 
 fn text_of(line: &[u8], first: bool) -> io::Result<Range<usize>> {
     if first && (line.starts_with(&[0xff, 0xfe]) || line.starts_with(&[0xfe, 0xff])) {
-        return Err(io::Error::other("the input is UTF-16: convert it to UTF-8 (iconv does it)"));
+        return Err(io::Error::other(
+            "the input is UTF-16: convert it to UTF-8 (iconv does it)",
+        ));
     }
-    let start = if first && line.starts_with(BOM) { BOM.len() } else { 0 };
+    let start = if first && line.starts_with(BOM) {
+        BOM.len()
+    } else {
+        0
+    };
     let rest = line[start..].trim_ascii_start();
     let start = line.len() - rest.len();
     Ok(start..start + rest.trim_ascii_end().len())
@@ -168,14 +191,21 @@ mod tests {
         ]
         .map(|(line, text)| (line, text.map(str::to_owned)));
         for chunk in [1, 2, 3, 7, 4096] {
-            assert_eq!(lines(input, chunk), expected, "read {chunk} bytes at a time");
+            assert_eq!(
+                lines(input, chunk),
+                expected,
+                "read {chunk} bytes at a time"
+            );
         }
     }
 
     #[test]
     fn a_bom_counts_at_the_beginning_only() {
         assert_eq!(lines(b"\xef\xbb\xbf", 16), [(1, None)]);
-        let text = lines(b"x\n\xef\xbb\xbfy\n", 16)[1].1.clone().expect("there is text");
+        let text = lines(b"x\n\xef\xbb\xbfy\n", 16)[1]
+            .1
+            .clone()
+            .expect("there is text");
         assert_eq!(text, "\u{feff}y");
         assert_eq!(lines(b"", 16), []);
     }
@@ -186,9 +216,15 @@ mod tests {
         input.extend_from_slice(b"\nnext\n");
         let mut lines = Lines::new(BufReader::new(&input[..]));
         let mut buffer = Vec::new();
-        assert_eq!(lines.next(&mut buffer).expect("readable"), Some(Line::TooLong));
+        assert_eq!(
+            lines.next(&mut buffer).expect("readable"),
+            Some(Line::TooLong)
+        );
         assert_eq!(buffer.len(), LONGEST);
-        assert_eq!(lines.next(&mut buffer).expect("readable"), Some(Line::Text(0..4)));
+        assert_eq!(
+            lines.next(&mut buffer).expect("readable"),
+            Some(Line::Text(0..4))
+        );
         assert_eq!(lines.number(), 2);
     }
 
@@ -201,9 +237,17 @@ mod tests {
 
     #[test]
     fn an_id_is_the_custom_id_or_made_from_number_and_text() {
-        let named = Named::of(3, br#"{"custom_id":"a\"b","url":"/x","body":{"custom_id":"no"}}"#);
+        let named = Named::of(
+            3,
+            br#"{"custom_id":"a\"b","url":"/x","body":{"custom_id":"no"}}"#,
+        );
         assert_eq!((named.text.as_str(), named.made), ("a\"b", false));
-        for text in [r#"{"url":"/x"}"#, r#"{"custom_id":null}"#, r#"{"custom_id":5}"#, "{broken"] {
+        for text in [
+            r#"{"url":"/x"}"#,
+            r#"{"custom_id":null}"#,
+            r#"{"custom_id":5}"#,
+            "{broken",
+        ] {
             let named = Named::of(3, text.as_bytes());
             assert!(named.made && named.text.starts_with("line-3-"), "{text}");
         }
@@ -214,10 +258,15 @@ mod tests {
         let id = |input: &[u8]| {
             let mut buffer = Vec::new();
             let line = Lines::new(input).next(&mut buffer).expect("readable");
-            let Some(Line::Text(range)) = line else { panic!("a line") };
+            let Some(Line::Text(range)) = line else {
+                panic!("a line")
+            };
             Named::of(1, &buffer[range]).text
         };
-        assert_eq!(id(b"{\"url\":\"/a\"}\r\n"), id(b"\xef\xbb\xbf{\"url\":\"/a\"}"));
+        assert_eq!(
+            id(b"{\"url\":\"/a\"}\r\n"),
+            id(b"\xef\xbb\xbf{\"url\":\"/a\"}")
+        );
         assert_ne!(id(b"{\"url\":\"/a\"}"), id(b"{\"url\":\"/b\"}"));
     }
 }

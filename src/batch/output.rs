@@ -43,7 +43,12 @@ pub(crate) struct Damage {
 impl Journal {
     /// Standard output: nothing to read back.
     pub(crate) fn stdout() -> Self {
-        Self { target: Target::Stdout, path: "stdout".into(), length: 0, lines: 0 }
+        Self {
+            target: Target::Stdout,
+            path: "stdout".into(),
+            length: 0,
+            lines: 0,
+        }
     }
 
     /// Opens or creates an output, and locks it against other runs.
@@ -52,10 +57,18 @@ impl Journal {
     ///
     /// It cannot be opened, or another run has it.
     pub(crate) fn open(path: &Path) -> Result<Self, Error> {
-        let fail = |source| Error::OpenOutput { path: path.to_owned(), source };
+        let fail = |source| Error::OpenOutput {
+            path: path.to_owned(),
+            source,
+        };
         loop {
             let mut options = OpenOptions::new();
-            let file = options.read(true).write(true).create(true).truncate(false).open(path);
+            let file = options
+                .read(true)
+                .write(true)
+                .create(true)
+                .truncate(false)
+                .open(path);
             let file = match file {
                 // A pipe or a device may be for writing only.
                 Err(error) if error.kind() == io::ErrorKind::PermissionDenied => {
@@ -65,14 +78,24 @@ impl Journal {
             };
             if !file.metadata().map_err(fail)?.is_file() {
                 let (target, path) = (Target::Stream(file), path.to_owned());
-                return Ok(Self { target, path, length: 0, lines: 0 });
+                return Ok(Self {
+                    target,
+                    path,
+                    length: 0,
+                    lines: 0,
+                });
             }
             lock(&file, path)?;
             // Behind a symbolic link the file itself is what is replaced at the end.
             let path = path.canonicalize().map_err(fail)?;
             // A run that ended between opening and locking has put another file in its place.
             if is_at(&file, &path).map_err(fail)? {
-                return Ok(Self { target: Target::File(file), path, length: 0, lines: 0 });
+                return Ok(Self {
+                    target: Target::File(file),
+                    path,
+                    length: 0,
+                    lines: 0,
+                });
             }
         }
     }
@@ -83,6 +106,11 @@ impl Journal {
             Target::File(file) => Some(file),
             Target::Stream(_) | Target::Stdout => None,
         }
+    }
+
+    /// Goes on with the file that has taken this one's place, which is locked already.
+    pub(crate) fn replace(&mut self, file: File) {
+        self.target = Target::File(file);
     }
 
     /// Where it lies.
@@ -97,7 +125,8 @@ impl Journal {
 
     /// Whether `input` is the same file.
     pub(crate) fn is_file(&self, input: &Path) -> bool {
-        self.file().is_some_and(|file| is_at(file, input).unwrap_or(false))
+        self.file()
+            .is_some_and(|file| is_at(file, input).unwrap_or(false))
     }
 
     /// Reads every record with its offset, and repairs the end. Records are appended afterwards.
@@ -109,9 +138,17 @@ impl Journal {
         &mut self,
         mut found: impl FnMut(&Stored<'_>, u64) -> Result<(), Error>,
     ) -> Result<Damage, Error> {
-        let Target::File(file) = &mut self.target else { return Ok(Damage::default()) };
-        let fail = |source| Error::ReadOutput { path: self.path.clone(), source };
-        let strange = |line| Error::NotAnOutput { path: self.path.clone(), line };
+        let Target::File(file) = &mut self.target else {
+            return Ok(Damage::default());
+        };
+        let fail = |source| Error::ReadOutput {
+            path: self.path.clone(),
+            source,
+        };
+        let strange = |line| Error::NotAnOutput {
+            path: self.path.clone(),
+            line,
+        };
         file.seek(SeekFrom::Start(0)).map_err(fail)?;
         let mut reader = BufReader::with_capacity(CHUNK, &*file);
         let (mut line, mut damage, mut records) = (Vec::new(), Damage::default(), 0_u64);
@@ -139,7 +176,9 @@ impl Journal {
             self.lines += 1;
             self.length += read;
             if !whole {
-                file.seek(SeekFrom::End(0)).and_then(|_| file.write_all(b"\n")).map_err(fail)?;
+                file.seek(SeekFrom::End(0))
+                    .and_then(|_| file.write_all(b"\n"))
+                    .map_err(fail)?;
                 self.length += 1;
                 break;
             }
@@ -176,7 +215,10 @@ impl Journal {
                 // What does not work here is repaired by the next run.
                 file.set_len(offset).ok();
             }
-            return Err(Error::WriteOutput { path: self.path.clone(), source });
+            return Err(Error::WriteOutput {
+                path: self.path.clone(),
+                source,
+            });
         }
         self.length += record.len() as u64;
         self.lines += 1;
@@ -200,7 +242,11 @@ pub(crate) struct LineAt<'a> {
 impl<'a> LineAt<'a> {
     /// A reader of lines of this file.
     pub(crate) fn new(file: &'a File) -> Self {
-        Self { file, buffer: Vec::new(), start: 0 }
+        Self {
+            file,
+            buffer: Vec::new(),
+            start: 0,
+        }
     }
 
     /// The line that begins at `offset`, with its newline.
@@ -236,16 +282,22 @@ impl<'a> LineAt<'a> {
 }
 
 /// Locks an output for this process.
-#[expect(clippy::incompatible_msrv, reason = "the command may need a newer Rust than the library")]
+#[expect(
+    clippy::incompatible_msrv,
+    reason = "the command may need a newer Rust than the library"
+)]
 pub(crate) fn lock(file: &File, path: &Path) -> Result<(), Error> {
     match file.try_lock() {
         Ok(()) => Ok(()),
-        Err(TryLockError::WouldBlock) => Err(Error::Locked { path: path.to_owned() }),
+        Err(TryLockError::WouldBlock) => Err(Error::Locked {
+            path: path.to_owned(),
+        }),
         // A file system without locks: better an unlocked run than none.
         Err(TryLockError::Error(error)) if error.kind() == io::ErrorKind::Unsupported => Ok(()),
-        Err(TryLockError::Error(source)) => {
-            Err(Error::OpenOutput { path: path.to_owned(), source })
-        }
+        Err(TryLockError::Error(source)) => Err(Error::OpenOutput {
+            path: path.to_owned(),
+            source,
+        }),
     }
 }
 
@@ -281,8 +333,12 @@ mod tests {
 
     fn record(custom_id: &str) -> Vec<u8> {
         let mut line = Vec::new();
-        let ending =
-            Ending::Answer { status: 200, request_id: None, says_json: true, body: b"{\"a\":1}" };
+        let ending = Ending::Answer {
+            status: 200,
+            request_id: None,
+            says_json: true,
+            body: b"{\"a\":1}",
+        };
         Record {
             id: RequestId(1),
             custom_id,
@@ -326,17 +382,29 @@ mod tests {
             // Only the newline is missing: the record counts.
             let b_counts = length >= whole.len() - 1;
             assert_eq!(damage.cut, !b_counts && length > a.len());
-            let expected = if b_counts { [&a[..], &b, &c].concat() } else { [&a[..], &c].concat() };
+            let expected = if b_counts {
+                [&a[..], &b, &c].concat()
+            } else {
+                [&a[..], &c].concat()
+            };
             assert_eq!(fs::read(&path).expect("read"), expected, "cut at {length}");
         }
     }
 
     #[test]
     fn a_file_of_something_else_is_left_as_it_is() {
-        for content in ["my notes", "my notes\n", "{\"a\":1}\n", "notes\n{\"id\":\"torn"] {
+        for content in [
+            "my notes",
+            "my notes\n",
+            "{\"a\":1}\n",
+            "notes\n{\"id\":\"torn",
+        ] {
             let (_dir, path) = holding(content.as_bytes());
             let error = read_back(&path).expect_err("no output");
-            assert!(error.is_usage() && error.to_string().contains("left alone"), "{error}");
+            assert!(
+                error.is_usage() && error.to_string().contains("left alone"),
+                "{error}"
+            );
             assert_eq!(fs::read(&path).expect("read"), content.as_bytes());
         }
     }
@@ -346,7 +414,13 @@ mod tests {
         let (a, b) = (record("a"), record("b"));
         let (_dir, path) = holding(&[&a[..], b"{\"id\":\"torn{\"id\":\"x\"}\n", &b[..]].concat());
         let (journal, records, damage) = read_back(&path).expect("an output");
-        assert_eq!(records.iter().map(|(id, _)| id.as_str()).collect::<Vec<_>>(), ["a", "b"]);
+        assert_eq!(
+            records
+                .iter()
+                .map(|(id, _)| id.as_str())
+                .collect::<Vec<_>>(),
+            ["a", "b"]
+        );
         assert_eq!((damage.lines, journal.lines()), (1, 3));
     }
 
@@ -382,7 +456,10 @@ mod tests {
     fn a_full_device_is_said_to_be_full() {
         let mut journal = Journal::open(Path::new("/dev/full")).expect("a device");
         let error = journal.append(&record("a")).expect_err("full");
-        assert!(!error.is_usage() && error.to_string().contains("make room"), "{error}");
+        assert!(
+            !error.is_usage() && error.to_string().contains("make room"),
+            "{error}"
+        );
     }
 
     #[cfg(unix)]

@@ -36,8 +36,16 @@ pub(crate) struct Record<'a> {
 /// With an answer, or without.
 #[derive(Clone, Debug)]
 pub(crate) enum Ending<'a> {
-    Answer { status: u16, request_id: Option<&'a str>, says_json: bool, body: &'a [u8] },
-    Failure { code: Code, message: &'a str },
+    Answer {
+        status: u16,
+        request_id: Option<&'a str>,
+        says_json: bool,
+        body: &'a [u8],
+    },
+    Failure {
+        code: Code,
+        message: &'a str,
+    },
 }
 
 /// Why there is no answer.
@@ -81,8 +89,16 @@ impl Record<'_> {
         put(line, format_args!("{PREFIX}{}\",\"custom_id\":", self.id));
         string(line, self.custom_id);
         match &self.ending {
-            Ending::Answer { status, request_id, says_json, body } => {
-                put(line, format_args!(",\"response\":{{\"status_code\":{status},\"request_id\":"));
+            Ending::Answer {
+                status,
+                request_id,
+                says_json,
+                body,
+            } => {
+                put(
+                    line,
+                    format_args!(",\"response\":{{\"status_code\":{status},\"request_id\":"),
+                );
                 match request_id {
                     Some(id) => string(line, id),
                     None => line.extend_from_slice(b"null"),
@@ -93,20 +109,29 @@ impl Record<'_> {
             }
             Ending::Failure { code, message } => {
                 let code = code.as_str();
-                put(line, format_args!(",\"response\":null,\"error\":{{\"code\":\"{code}\""));
+                put(
+                    line,
+                    format_args!(",\"response\":null,\"error\":{{\"code\":\"{code}\""),
+                );
                 line.extend_from_slice(b",\"message\":");
                 string(line, message);
                 line.push(b'}');
             }
         }
-        put(line, format_args!(",\"attempts\":{},\"key\":", self.attempts));
+        put(
+            line,
+            format_args!(",\"attempts\":{},\"key\":", self.attempts),
+        );
         match self.key {
             Some(key) => put(line, format_args!("\"{key}\"")),
             None => line.extend_from_slice(b"null"),
         }
         let (waited, took) = (self.waited.as_millis(), self.took.as_millis());
         let last = self.last;
-        put(line, format_args!(",\"waited_ms\":{waited},\"took_ms\":{took},\"final\":{last}}}\n"));
+        put(
+            line,
+            format_args!(",\"waited_ms\":{waited},\"took_ms\":{took},\"final\":{last}}}\n"),
+        );
     }
 }
 
@@ -136,8 +161,10 @@ impl<'a> Stored<'a> {
 
     /// What the record says about its line.
     pub(crate) fn state(&self) -> State {
-        let succeeded =
-            self.response.as_ref().is_some_and(|response| succeeded(response.status_code));
+        let succeeded = self
+            .response
+            .as_ref()
+            .is_some_and(|response| succeeded(response.status_code));
         match self.last {
             true if succeeded => State::Succeeded,
             true => State::Failed,
@@ -217,7 +244,16 @@ mod tests {
     }
 
     fn answer(status: u16, says_json: bool, body: &[u8]) -> Vec<u8> {
-        record(Ending::Answer { status, request_id: Some("r1"), says_json, body }, 2, true)
+        record(
+            Ending::Answer {
+                status,
+                request_id: Some("r1"),
+                says_json,
+                body,
+            },
+            2,
+            true,
+        )
     }
 
     fn body(says_json: bool, body: &[u8]) -> String {
@@ -237,16 +273,32 @@ mod tests {
             "attempts": 2, "key": null, "waited_ms": 1, "took_ms": 20, "final": true,
         });
         assert_eq!(value, expected);
-        let line = record(Ending::Failure { code: Code::NeverSent, message: "why" }, 0, false);
+        let line = record(
+            Ending::Failure {
+                code: Code::NeverSent,
+                message: "why",
+            },
+            0,
+            false,
+        );
         let value: Value = serde_json::from_slice(&line).expect("JSON");
-        assert_eq!(value["error"], json!({"code": "never_sent", "message": "why"}));
+        assert_eq!(
+            value["error"],
+            json!({"code": "never_sent", "message": "why"})
+        );
         assert_eq!(value["response"], Value::Null);
     }
 
     #[test]
     fn json_is_embedded_as_it_is_but_for_line_breaks() {
-        assert_eq!(body(true, b" {\"n\" :1.00,\"n\":1e400}\n"), "{\"n\" :1.00,\"n\":1e400}");
-        assert_eq!(body(false, b"{\r\n  \"a\": \"b\\n\"\n}"), "{    \"a\": \"b\\n\" }");
+        assert_eq!(
+            body(true, b" {\"n\" :1.00,\"n\":1e400}\n"),
+            "{\"n\" :1.00,\"n\":1e400}"
+        );
+        assert_eq!(
+            body(false, b"{\r\n  \"a\": \"b\\n\"\n}"),
+            "{    \"a\": \"b\\n\" }"
+        );
         assert_eq!(body(true, b"12"), "12");
         assert_eq!(body(true, "\u{feff}[]".as_bytes()), "[]");
     }
@@ -264,7 +316,10 @@ mod tests {
     fn a_deep_body_is_embedded_and_the_record_is_read_again() {
         let deep = [vec![b'['; 5_000], vec![b']'; 5_000]].concat();
         let line = answer(200, true, &deep);
-        assert_eq!(Stored::read(&line).expect("a record").state(), State::Succeeded);
+        assert_eq!(
+            Stored::read(&line).expect("a record").state(),
+            State::Succeeded
+        );
     }
 
     #[test]
@@ -273,11 +328,24 @@ mod tests {
         let failure = |code| Ending::Failure { code, message: "" };
         assert_eq!(state(answer(204, false, b"")), State::Succeeded);
         assert_eq!(state(answer(404, false, b"")), State::Failed);
-        assert_eq!(state(record(failure(Code::BadLine), 0, true)), State::Failed);
-        assert_eq!(state(record(failure(Code::Network), 1, false)), State::Unanswered);
-        assert_eq!(state(record(failure(Code::NeverSent), 0, false)), State::Refused);
-        let refused =
-            Ending::Answer { status: 429, request_id: None, says_json: false, body: b"" };
+        assert_eq!(
+            state(record(failure(Code::BadLine), 0, true)),
+            State::Failed
+        );
+        assert_eq!(
+            state(record(failure(Code::Network), 1, false)),
+            State::Unanswered
+        );
+        assert_eq!(
+            state(record(failure(Code::NeverSent), 0, false)),
+            State::Refused
+        );
+        let refused = Ending::Answer {
+            status: 429,
+            request_id: None,
+            says_json: false,
+            body: b"",
+        };
         assert_eq!(state(record(refused, 10, false)), State::Refused);
     }
 

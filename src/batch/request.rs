@@ -5,8 +5,8 @@ use std::borrow::Cow;
 use std::fmt;
 
 use bytes::Bytes;
-use http::header::{CONTENT_TYPE, HeaderMap, HeaderName, HeaderValue};
 use http::Method;
+use http::header::{CONTENT_TYPE, HeaderMap, HeaderName, HeaderValue};
 use reqwest::Url;
 use serde::Deserialize;
 use serde_json::value::RawValue;
@@ -48,16 +48,24 @@ impl Reader {
             return Err(BadLine::new("custom_id must be a string"));
         }
         let batches_of_anthropic = form.params.is_some() && form.url.is_none();
-        let payload = if batches_of_anthropic { form.params } else { form.body };
+        let payload = if batches_of_anthropic {
+            form.params
+        } else {
+            form.body
+        };
         let mut headers = form.headers()?;
-        let body = payload.map(|raw| body(raw, line, &mut headers)).transpose()?;
+        let body = payload
+            .map(|raw| body(raw, line, &mut headers))
+            .transpose()?;
         let url = match &form.url {
             Some(url) => self.url(url)?,
             None if batches_of_anthropic => self.url("/v1/messages")?,
             None => return Err(BadLine::new("url is missing")),
         };
         if batches_of_anthropic {
-            headers.entry(ANTHROPIC_VERSION).or_insert(HeaderValue::from_static("2023-06-01"));
+            headers
+                .entry(ANTHROPIC_VERSION)
+                .or_insert(HeaderValue::from_static("2023-06-01"));
         }
         let method = match &form.method {
             Some(name) => Method::from_bytes(name.trim().to_ascii_uppercase().as_bytes())
@@ -66,7 +74,13 @@ impl Reader {
             None => Method::GET,
         };
         let ask = form.ask()?;
-        Ok(Request { method, url, headers, body, ask })
+        Ok(Request {
+            method,
+            url,
+            headers,
+            body,
+            ask,
+        })
     }
 
     fn url(&mut self, text: &str) -> Result<Url, BadLine> {
@@ -126,7 +140,9 @@ struct Form<'a> {
 
 impl Form<'_> {
     fn headers(&self) -> Result<HeaderMap, BadLine> {
-        let Some(raw) = self.headers else { return Ok(HeaderMap::new()) };
+        let Some(raw) = self.headers else {
+            return Ok(HeaderMap::new());
+        };
         let fields: Vec<(String, String)> = serde_json::from_str::<Fields>(raw.get())
             .map_err(|_| BadLine::new("headers must be an object of strings"))?
             .0;
@@ -232,9 +248,9 @@ impl Level {
     fn priority(&self) -> Result<Priority, BadLine> {
         match self {
             Self::Number(number) if (0.0..=255.0).contains(number) => Ok(Priority(*number as u8)),
-            Self::Number(number) => {
-                Err(BadLine(format!("priority {number} is not between 0 and 255")))
-            }
+            Self::Number(number) => Err(BadLine(format!(
+                "priority {number} is not between 0 and 255"
+            ))),
             Self::Name(name) => match name.as_str() {
                 "selected" => Ok(Priority::SELECTED),
                 "high" => Ok(Priority::HIGH),
@@ -293,7 +309,9 @@ fn body(raw: &RawValue, line: &Bytes, headers: &mut HeaderMap) -> Result<Bytes, 
             headers.insert(CONTENT_TYPE, HeaderValue::from_static("application/json"));
             true
         }
-        Some(kind) => kind.to_str().is_ok_and(|kind| kind.to_ascii_lowercase().contains("json")),
+        Some(kind) => kind
+            .to_str()
+            .is_ok_and(|kind| kind.to_ascii_lowercase().contains("json")),
     };
     if !json && raw.get().starts_with('"') {
         let text: String = serde_json::from_str(raw.get())
@@ -309,7 +327,10 @@ fn resolve(base: Option<&Url>, text: &str) -> Result<Url, BadLine> {
     if text.contains("://") {
         return match Url::parse(text) {
             Ok(url) if matches!(url.scheme(), "http" | "https") => Ok(url),
-            Ok(url) => Err(BadLine(format!("url has the scheme `{}`, not http or https", url.scheme()))),
+            Ok(url) => Err(BadLine(format!(
+                "url has the scheme `{}`, not http or https",
+                url.scheme()
+            ))),
             Err(error) => Err(BadLine(format!("url cannot be read: {error}"))),
         };
     }
@@ -328,7 +349,8 @@ fn resolve(base: Option<&Url>, text: &str) -> Result<Url, BadLine> {
     let target = format!("{}/{relative}", &path[..shared]);
     // Joined as a path: the result cannot name another host.
     let target = format!("/{}", target.trim_start_matches('/'));
-    base.join(&target).map_err(|error| BadLine(format!("url cannot be read: {error}")))
+    base.join(&target)
+        .map_err(|error| BadLine(format!("url cannot be read: {error}")))
 }
 
 fn json(error: &serde_json::Error) -> String {
@@ -346,8 +368,13 @@ fn json(error: &serde_json::Error) -> String {
 const ANTHROPIC_VERSION: HeaderName = HeaderName::from_static("anthropic-version");
 
 /// Two of these in one request, or a wrong one, let a proxy and a server see different requests.
-const SET_BY_THE_TRANSPORT: [&str; 5] =
-    ["host", "content-length", "transfer-encoding", "connection", "upgrade"];
+const SET_BY_THE_TRANSPORT: [&str; 5] = [
+    "host",
+    "content-length",
+    "transfer-encoding",
+    "connection",
+    "upgrade",
+];
 
 #[cfg(test)]
 mod tests {
@@ -367,7 +394,10 @@ mod tests {
         let line = r#"{"custom_id":"a","method":"POST","url":"/v1/chat/completions","body":{ "x" : 1.0 }}"#;
         let request = read(line).expect("a request");
         assert_eq!(request.method, Method::POST);
-        assert_eq!(request.url.as_str(), "https://api.example/v1/chat/completions");
+        assert_eq!(
+            request.url.as_str(),
+            "https://api.example/v1/chat/completions"
+        );
         assert_eq!(request.body.as_deref(), Some(&br#"{ "x" : 1.0 }"#[..]));
         assert_eq!(request.headers[CONTENT_TYPE], "application/json");
     }
@@ -382,10 +412,24 @@ mod tests {
 
     #[test]
     fn the_method_follows_from_the_body() {
-        assert_eq!(read(r#"{"url":"/a"}"#).expect("a request").method, Method::GET);
-        assert_eq!(read(r#"{"url":"/a","body":null}"#).expect("a request").method, Method::GET);
-        assert_eq!(read(r#"{"url":"/a","body":[]}"#).expect("a request").method, Method::POST);
-        assert_eq!(read(r#"{"url":"/a","method":"delete"}"#).expect("").method, Method::DELETE);
+        assert_eq!(
+            read(r#"{"url":"/a"}"#).expect("a request").method,
+            Method::GET
+        );
+        assert_eq!(
+            read(r#"{"url":"/a","body":null}"#)
+                .expect("a request")
+                .method,
+            Method::GET
+        );
+        assert_eq!(
+            read(r#"{"url":"/a","body":[]}"#).expect("a request").method,
+            Method::POST
+        );
+        assert_eq!(
+            read(r#"{"url":"/a","method":"delete"}"#).expect("").method,
+            Method::DELETE
+        );
     }
 
     #[test]
@@ -397,7 +441,11 @@ mod tests {
             ("https://h", "/v1/chat?a=b", "https://h/v1/chat?a=b"),
             ("https://h/proxy/v1", "/v1/chat", "https://h/proxy/v1/chat"),
             ("https://h/v1", "/v10/chat", "https://h/v1/v10/chat"),
-            ("https://h/a", "//evil.example/x", "https://h/a/evil.example/x"),
+            (
+                "https://h/a",
+                "//evil.example/x",
+                "https://h/a/evil.example/x",
+            ),
             ("https://h", "//evil.example/x", "https://h/evil.example/x"),
             ("https://h/a", "https://other/x", "https://other/x"),
         ] {
@@ -408,9 +456,14 @@ mod tests {
 
     #[test]
     fn additions_become_the_ask() {
-        let line = r#"{"url":"/a","priority":"high","tenant":"t","group":"g","bucket":"b","cost":900}"#;
+        let line =
+            r#"{"url":"/a","priority":"high","tenant":"t","group":"g","bucket":"b","cost":900}"#;
         let ask = read(line).expect("a request").ask;
-        let expected = Ask::new().priority(Priority::HIGH).tenant("t").group("g").bucket("b");
+        let expected = Ask::new()
+            .priority(Priority::HIGH)
+            .tenant("t")
+            .group("g")
+            .bucket("b");
         assert_eq!(ask, expected.cost(Cost::tokens(900)));
         let line = r#"{"url":"/a","priority":7,"cost":{"input_tokens":5,"output_tokens":6}}"#;
         let ask = read(line).expect("a request").ask;
@@ -420,7 +473,10 @@ mod tests {
     #[test]
     fn a_body_of_another_content_type_goes_out_as_its_text() {
         let line = r#"{"url":"/a","headers":{"Content-Type":"text/plain"},"body":"a\nb"}"#;
-        assert_eq!(read(line).expect("a request").body.as_deref(), Some(&b"a\nb"[..]));
+        assert_eq!(
+            read(line).expect("a request").body.as_deref(),
+            Some(&b"a\nb"[..])
+        );
     }
 
     #[test]
@@ -429,7 +485,10 @@ mod tests {
             ("{\"url\":", "not JSON from column"),
             ("[1]", "wrong field"),
             ("{}", "url is missing"),
-            (r#"{"custom_id":5,"url":"/a"}"#, "custom_id must be a string"),
+            (
+                r#"{"custom_id":5,"url":"/a"}"#,
+                "custom_id must be a string",
+            ),
             (r#"{"url":"ftp://h/a"}"#, "scheme `ftp`"),
             (r#"{"url":"http://"}"#, "url cannot be read"),
             (r#"{"url":5}"#, "expected a string"),
@@ -437,7 +496,10 @@ mod tests {
             (r#"{"url":"/a","priority":"urgent"}"#, "priority `urgent`"),
             (r#"{"url":"/a","priority":256}"#, "between 0 and 255"),
             (r#"{"url":"/a","headers":{"a b":"c"}}"#, "header name `a b`"),
-            (r#"{"url":"/a","headers":{"Host":"c"}}"#, "set by the transport"),
+            (
+                r#"{"url":"/a","headers":{"Host":"c"}}"#,
+                "set by the transport",
+            ),
             (r#"{"url":"/a","headers":[]}"#, "headers must be an object"),
             (r#"{"url":"/a","url":"/b"}"#, "duplicate field `url`"),
         ] {
@@ -454,7 +516,10 @@ mod tests {
     #[test]
     fn a_relative_url_without_a_base_says_what_to_give() {
         let line = Bytes::from_static(br#"{"url":"/a"}"#);
-        let fault = Reader::new(None).read(&line).expect_err("a bad line").to_string();
+        let fault = Reader::new(None)
+            .read(&line)
+            .expect_err("a bad line")
+            .to_string();
         assert!(fault.contains("--base-url"), "{fault}");
     }
 }

@@ -34,8 +34,14 @@ pub(crate) struct Earlier {
 ///
 /// The file cannot be read, or an id stands on two lines.
 pub(crate) fn index(path: &Path) -> Result<Index, Error> {
-    let open = |source| Error::OpenInput { path: path.to_owned(), source };
-    let mut lines = Lines::new(BufReader::with_capacity(CHUNK, File::open(path).map_err(open)?));
+    let open = |source| Error::OpenInput {
+        path: path.to_owned(),
+        source,
+    };
+    let mut lines = Lines::new(BufReader::with_capacity(
+        CHUNK,
+        File::open(path).map_err(open)?,
+    ));
     let (mut index, mut buffer) = (Index::of_file(), Vec::new());
     while let Some(line) = next(&mut lines, &mut buffer)? {
         match line {
@@ -52,7 +58,10 @@ pub(crate) fn index(path: &Path) -> Result<Index, Error> {
         }
     });
     if count > 0 {
-        return Err(Error::Duplicates { count, examples: describe(path, &pairs)? });
+        return Err(Error::Duplicates {
+            count,
+            examples: describe(path, &pairs)?,
+        });
     }
     Ok(index)
 }
@@ -71,7 +80,11 @@ pub(crate) fn read_back(
     let damage = journal.read_back(|stored, offset| {
         earlier.records += 1;
         let id = Id::of(&stored.custom_id);
-        let mut place = if stream { Some(index.find_or_add(id)) } else { index.find(id) };
+        let mut place = if stream {
+            Some(index.find_or_add(id))
+        } else {
+            index.find(id)
+        };
         if let (None, Some((line, content))) = (place, ids::parse_line_id(&stored.custom_id)) {
             place = shift.find(line, content, |id| index.find(id));
             match place {
@@ -126,7 +139,11 @@ pub(crate) fn arrive(index: &mut Index, shift: &mut Shift, line: u32, named: &Na
     match index.line(place) {
         0 => {
             index.set_line(place, line);
-            if moved { Arrival::Moved(place) } else { Arrival::Here(place) }
+            if moved {
+                Arrival::Moved(place)
+            } else {
+                Arrival::Here(place)
+            }
         }
         first => Arrival::Duplicate(first),
     }
@@ -141,7 +158,10 @@ pub(crate) struct Shift {
 
 impl Default for Shift {
     fn default() -> Self {
-        Self { by: 0, searches_left: SEARCHES }
+        Self {
+            by: 0,
+            searches_left: SEARCHES,
+        }
     }
 }
 
@@ -153,7 +173,9 @@ impl Shift {
         mut look_up: impl FnMut(Id) -> Option<Place>,
     ) -> Option<Place> {
         let mut at = |by: i64| {
-            let line = u32::try_from(i64::from(line) + by).ok().filter(|&line| line > 0)?;
+            let line = u32::try_from(i64::from(line) + by)
+                .ok()
+                .filter(|&line| line > 0)?;
             look_up(Id::of(&ids::line_id(line, content)))
         };
         if let Some(place) = at(self.by) {
@@ -189,18 +211,27 @@ pub(crate) fn next<R: io::BufRead>(
     buffer: &mut Vec<u8>,
 ) -> Result<Option<Line>, Error> {
     let line = lines.number();
-    lines.next(buffer).map_err(|source| Error::ReadInput { line, source })
+    lines
+        .next(buffer)
+        .map_err(|source| Error::ReadInput { line, source })
 }
 
 /// The ids of duplicate lines, which the index does not have as text.
 fn describe(path: &Path, pairs: &[(u32, u32)]) -> Result<String, Error> {
-    let open = |source| Error::OpenInput { path: path.to_owned(), source };
-    let mut lines = Lines::new(BufReader::with_capacity(CHUNK, File::open(path).map_err(open)?));
+    let open = |source| Error::OpenInput {
+        path: path.to_owned(),
+        source,
+    };
+    let mut lines = Lines::new(BufReader::with_capacity(
+        CHUNK,
+        File::open(path).map_err(open)?,
+    ));
     let (mut buffer, mut texts) = (Vec::new(), Vec::new());
     while let (true, Some(line)) = (texts.len() < pairs.len(), next(&mut lines, &mut buffer)?) {
-        if let (Line::Text(text), Some((first, _))) =
-            (line, pairs.iter().find(|(_, second)| *second == lines.number()))
-        {
+        if let (Line::Text(text), Some((first, _))) = (
+            line,
+            pairs.iter().find(|(_, second)| *second == lines.number()),
+        ) {
             let id = Named::of(lines.number(), &buffer[text]).text;
             texts.push(format!("`{id}` on lines {first} and {}", lines.number()));
         }
@@ -249,12 +280,21 @@ mod tests {
         drop(journal);
         let mut journal = Journal::open(&output)?;
         let earlier = read_back(&mut index, &mut journal, false)?;
-        Ok(Case { _dir: dir, index, earlier })
+        Ok(Case {
+            _dir: dir,
+            index,
+            earlier,
+        })
     }
 
     fn record(custom_id: &str) -> Vec<u8> {
         let mut line = Vec::new();
-        let ending = Ending::Answer { status: 200, request_id: None, says_json: true, body: b"1" };
+        let ending = Ending::Answer {
+            status: 200,
+            request_id: None,
+            says_json: true,
+            body: b"1",
+        };
         Record {
             id: RequestId(1),
             custom_id,
@@ -270,7 +310,10 @@ mod tests {
     }
 
     fn states(case: &Case) -> Vec<State> {
-        case.index.by_line().map(|place| case.index.state(place)).collect()
+        case.index
+            .by_line()
+            .map(|place| case.index.state(place))
+            .collect()
     }
 
     use State::{Blank, Open, Succeeded};
@@ -278,8 +321,18 @@ mod tests {
     #[test]
     fn lines_with_a_record_are_done_wherever_it_stands() {
         let case = case(
-            &[r#"{"custom_id":"a"}"#, "", r#"{"custom_id":"b"}"#, "{}", r#"{"custom_id":"c"}"#],
-            &[(9, r#"{"custom_id":"c"}"#), (4, "{}"), (1, r#"{"custom_id":"old"}"#)],
+            &[
+                r#"{"custom_id":"a"}"#,
+                "",
+                r#"{"custom_id":"b"}"#,
+                "{}",
+                r#"{"custom_id":"c"}"#,
+            ],
+            &[
+                (9, r#"{"custom_id":"c"}"#),
+                (4, "{}"),
+                (1, r#"{"custom_id":"old"}"#),
+            ],
         )
         .expect("fine");
         assert_eq!(states(&case), [Open, Blank, Open, Succeeded, Succeeded]);
@@ -291,8 +344,11 @@ mod tests {
         let old: Vec<String> = (0..50).map(|n| format!("{{\"n\":{n}}}")).collect();
         let mut lines = vec!["{\"new\":1}"];
         lines.extend(old.iter().map(String::as_str));
-        let records: Vec<(u32, &str)> =
-            old.iter().enumerate().map(|(at, text)| (at as u32 + 1, text.as_str())).collect();
+        let records: Vec<(u32, &str)> = old
+            .iter()
+            .enumerate()
+            .map(|(at, text)| (at as u32 + 1, text.as_str()))
+            .collect();
         let case = case(&lines, &records).expect("fine");
         assert_eq!(states(&case)[0], Open);
         assert!(states(&case)[1..].iter().all(|state| *state == Succeeded));
@@ -301,11 +357,10 @@ mod tests {
 
     #[test]
     fn an_edited_line_is_to_be_done_again_and_its_neighbours_are_not() {
-        let case = case(&["{\"n\":1}", "{\"n\":20}", "{\"n\":3}"], &[
-            (1, "{\"n\":1}"),
-            (2, "{\"n\":2}"),
-            (3, "{\"n\":3}"),
-        ])
+        let case = case(
+            &["{\"n\":1}", "{\"n\":20}", "{\"n\":3}"],
+            &[(1, "{\"n\":1}"), (2, "{\"n\":2}"), (3, "{\"n\":3}")],
+        )
         .expect("fine");
         assert_eq!(states(&case), [Succeeded, Open, Succeeded]);
         assert_eq!((case.earlier.moved, case.earlier.edited), (0, 1));
@@ -314,17 +369,30 @@ mod tests {
     #[test]
     fn an_output_of_another_input_is_refused_before_anything_is_lost() {
         let old: Vec<String> = (0..20).map(|n| format!("{{\"n\":{n}}}")).collect();
-        let records: Vec<(u32, &str)> =
-            old.iter().enumerate().map(|(at, text)| (at as u32 + 1, text.as_str())).collect();
+        let records: Vec<(u32, &str)> = old
+            .iter()
+            .enumerate()
+            .map(|(at, text)| (at as u32 + 1, text.as_str()))
+            .collect();
         let error = case(&["{\"other\":1}"], &records).err().expect("refused");
-        assert!(error.is_usage() && error.to_string().contains("20 of 20"), "{error}");
+        assert!(
+            error.is_usage() && error.to_string().contains("20 of 20"),
+            "{error}"
+        );
     }
 
     #[test]
     fn duplicates_are_named_with_both_lines() {
-        let lines = [r#"{"custom_id":"a"}"#, "", r#"{"custom_id":"a","url":"/x"}"#];
+        let lines = [
+            r#"{"custom_id":"a"}"#,
+            "",
+            r#"{"custom_id":"a","url":"/x"}"#,
+        ];
         let error = case(&lines, &[]).err().expect("refused");
-        assert!(error.to_string().contains("`a` on lines 1 and 3"), "{error}");
+        assert!(
+            error.to_string().contains("`a` on lines 1 and 3"),
+            "{error}"
+        );
     }
 
     #[test]
@@ -344,16 +412,30 @@ mod tests {
             index.set(place, Succeeded, 10);
         }
         let mut arrive = |line, text: &str| {
-            let arrival = arrive(&mut index, &mut shift, line, &Named::of(line, text.as_bytes()));
+            let arrival = arrive(
+                &mut index,
+                &mut shift,
+                line,
+                &Named::of(line, text.as_bytes()),
+            );
             let state = match arrival {
                 Arrival::Here(place) | Arrival::Moved(place) => Some(index.state(place)),
                 Arrival::Duplicate(_) => None,
             };
             (arrival, state)
         };
-        assert!(matches!(arrive(1, "{\"custom_id\":\"b\"}"), (Arrival::Here(_), Some(Open))));
-        assert!(matches!(arrive(2, "{\"n\":1}"), (Arrival::Moved(_), Some(Succeeded))));
-        assert!(matches!(arrive(3, "{\"custom_id\":\"a\"}"), (Arrival::Here(_), Some(Succeeded))));
+        assert!(matches!(
+            arrive(1, "{\"custom_id\":\"b\"}"),
+            (Arrival::Here(_), Some(Open))
+        ));
+        assert!(matches!(
+            arrive(2, "{\"n\":1}"),
+            (Arrival::Moved(_), Some(Succeeded))
+        ));
+        assert!(matches!(
+            arrive(3, "{\"custom_id\":\"a\"}"),
+            (Arrival::Here(_), Some(Succeeded))
+        ));
         assert_eq!(arrive(4, "{\"custom_id\":\"b\"}").0, Arrival::Duplicate(1));
         assert_eq!(arrive(5, "{\"custom_id\":\"a\"}").0, Arrival::Duplicate(3));
     }

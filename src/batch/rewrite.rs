@@ -22,12 +22,14 @@ use super::resume::{self, Earlier};
 ///
 /// The new file cannot be written; the old one is as it was.
 pub(crate) fn rewrite(
-    journal: &Journal,
+    journal: &mut Journal,
     index: &mut Index,
     earlier: &Earlier,
     ordered: bool,
 ) -> Result<bool, Error> {
-    let Some(old) = journal.file() else { return Ok(false) };
+    let Some(old) = journal.file() else {
+        return Ok(false);
+    };
     let strangers = strangers(journal, index, earlier);
     if !is_needed(journal, index, earlier, strangers, ordered) {
         return Ok(false);
@@ -35,15 +37,26 @@ pub(crate) fn rewrite(
     if strangers == 0 {
         index.forget_ids();
     }
-    let fail = |source| Error::Rewrite { path: journal.path().to_owned(), source };
+    let fail = |source| Error::Rewrite {
+        path: journal.path().to_owned(),
+        source,
+    };
     let temporary = beside(journal.path(), "rewrite");
     let written = write(&temporary, old, index, earlier.moved > 0, strangers > 0)
         .and_then(|new| put_in_place(new, &temporary, journal.path()));
-    if let Err(source) = written {
-        fs::remove_file(&temporary).ok();
-        return Err(fail(source));
+    match written {
+        Ok(new) => {
+            journal.replace(new);
+            Ok(true)
+        }
+        Err(source) => {
+            fs::remove_file(&temporary).ok();
+            Err(Error::Rewrite {
+                path: path.to_owned(),
+                source,
+            })
+        }
     }
-    Ok(true)
 }
 
 /// A hidden file that belongs to an output, in the same folder.
@@ -58,7 +71,10 @@ fn strangers(journal: &Journal, index: &Index, earlier: &Earlier) -> u64 {
         return earlier.strangers;
     }
     // Of a stream it is known only now which records found no line.
-    let live = index.by_line().filter(|&place| index.state(place).has_record()).count() as u64;
+    let live = index
+        .by_line()
+        .filter(|&place| index.state(place).has_record())
+        .count() as u64;
     journal.lines() - live
 }
 
@@ -70,7 +86,10 @@ fn is_needed(
     ordered: bool,
 ) -> bool {
     let (mut live, mut last, mut sorted) = (0, None, true);
-    for place in index.by_line().filter(|&place| index.state(place).has_record()) {
+    for place in index
+        .by_line()
+        .filter(|&place| index.state(place).has_record())
+    {
         sorted &= last < Some(index.offset(place));
         last = Some(index.offset(place));
         live += 1;
@@ -90,11 +109,18 @@ fn write(
     renumber: bool,
     strangers: bool,
 ) -> io::Result<File> {
-    let file = File::options().write(true).create(true).truncate(true).open(path)?;
+    let file = File::options()
+        .write(true)
+        .create(true)
+        .truncate(true)
+        .open(path)?;
     file.set_permissions(old.metadata()?.permissions())?;
     let mut new = BufWriter::with_capacity(256 << 10, file);
     let mut lines = LineAt::new(old);
-    for place in index.by_line().filter(|&place| index.state(place).has_record()) {
+    for place in index
+        .by_line()
+        .filter(|&place| index.state(place).has_record())
+    {
         let line = lines.read(index.offset(place))?;
         match renumbered(line, index, place).filter(|_| renumber) {
             Some(line) => new.write_all(&line)?,
@@ -105,7 +131,8 @@ fn write(
         let (mut offset, end) = (0, old.metadata()?.len());
         while offset < end {
             let line = lines.read(offset)?;
-            if Stored::read(line).is_some_and(|stored| resume::is_stranger(index, &stored, offset)) {
+            if Stored::read(line).is_some_and(|stored| resume::is_stranger(index, &stored, offset))
+            {
                 new.write_all(line)?;
             }
             offset += line.len() as u64;
@@ -128,7 +155,7 @@ fn renumbered(line: &[u8], index: &Index, place: Place) -> Option<Vec<u8>> {
     Some([&line[..at], field_now.as_bytes(), &line[at + field.len()..]].concat())
 }
 
-fn put_in_place(new: File, temporary: &Path, path: &Path) -> io::Result<()> {
+fn put_in_place(new: File, temporary: &Path, path: &Path) -> io::Result<File> {
     new.sync_all()?;
     // Whoever waits for the old file finds the new one taken too, until this run has ended.
     output::lock(&new, path).map_err(io::Error::other)?;
@@ -137,5 +164,168 @@ fn put_in_place(new: File, temporary: &Path, path: &Path) -> io::Result<()> {
     if let Some(folder) = path.parent() {
         File::open(folder)?.sync_all()?;
     }
-    Ok(())
+    Ok(new)
+}
+
+#[cfg(test)]
+mod tests {
+    use std::time::Duration;
+
+    use super::super::ids::Id;
+    use super::super::input::Named;
+    use super::super::record::{Ending, Record, RequestId};
+    use super::*;
+
+    fn record(custom_id: &str, status: u16, last: bool) -> Vec<u8> {
+        let mut line = Vec::new();
+        let ending = Ending::Answer {
+            status,
+            request_id: None,
+            says_json: true,
+            body: b"{}",
+        };
+        Record {
+            id: RequestId(1),
+            custom_id,
+            ending,
+            attempts: 1,
+            key: None,
+            waited: Duration::ZERO,
+            took: Duration::ZERO,
+            last,
+        }
+        .write(&mut line);
+        line
+    }
+
+    /// Runs a rewrite of these records for lines with these ids; answers the ids that are left.
+    fn rewritten(lines: &[&str], records: &[Vec<u8>], ordered: bool) -> (bool, Vec<String>) {
+        let dir = tempfile::tempdir().expect("a folder");
+        let (input, output) = (dir.path().join("in"), dir.path().join("out"));
+        fs::write(&input, lines.join("\n")).expect("written");
+        fs::write(&output, records.concat()).expect("written");
+        let mut index = resume::index(&input).expect("an input");
+        let mut journal = Journal::open(&output).expect("an output");
+        let earlier = resume::read_back(&mut index, &mut journal, false).expect("an output");
+        let changed = rewrite(&mut journal, &mut index, &earlier, ordered).expect("room");
+        assert!(!beside(&output, "rewrite").exists());
+        let text = fs::read_to_string(&output).expect("read");
+        let ids = text.lines().map(|line| {
+            let stored = Stored::read(line.as_bytes()).expect("a record");
+            format!("{} {:?}", stored.custom_id, stored.state())
+        });
+        (changed, ids.collect())
+    }
+
+    const AB: [&str; 2] = [r#"{"custom_id":"a"}"#, r#"{"custom_id":"b"}"#];
+
+    #[test]
+    fn the_last_record_of_a_line_is_the_one_that_stays() {
+        let records = [
+            record("a", 429, false),
+            record("b", 200, true),
+            record("a", 200, true),
+        ];
+        let (changed, ids) = rewritten(&AB, &records, false);
+        assert_eq!(
+            (changed, ids),
+            (true, vec!["a Succeeded".into(), "b Succeeded".into()])
+        );
+    }
+
+    #[test]
+    fn order_costs_a_rewrite_only_where_it_is_wanted_and_missing() {
+        let records = [record("b", 200, true), record("a", 404, true)];
+        let (changed, ids) = rewritten(&AB, &records, false);
+        assert_eq!(
+            (changed, ids),
+            (false, vec!["b Succeeded".into(), "a Failed".into()])
+        );
+        let (changed, ids) = rewritten(&AB, &records, true);
+        assert_eq!(
+            (changed, ids),
+            (true, vec!["a Failed".into(), "b Succeeded".into()])
+        );
+        let records = [record("a", 200, true), record("b", 200, true)];
+        assert!(!rewritten(&AB, &records, true).0);
+    }
+
+    #[test]
+    fn records_of_other_inputs_are_kept_and_damaged_lines_are_not() {
+        let records = [
+            record("elsewhere", 200, true),
+            b"{\"id\":\"torn\n".to_vec(),
+            record("b", 200, true),
+            record("a", 200, true),
+        ];
+        let (changed, ids) = rewritten(&AB, &records, false);
+        let expected = ["a Succeeded", "b Succeeded", "elsewhere Succeeded"];
+        assert_eq!((changed, ids), (true, expected.map(str::to_owned).to_vec()));
+    }
+
+    #[test]
+    fn a_moved_line_gets_its_new_number_and_an_edited_one_loses_its_old_record() {
+        let old: Vec<Vec<u8>> = ["{\"n\":1}", "{\"n\":2}", "{\"n\":3}"]
+            .iter()
+            .zip(1..)
+            .map(|(text, line)| record(&Named::of(line, text.as_bytes()).text, 200, true))
+            .collect();
+        let lines = ["{\"n\":0}", "{\"n\":1}", "{\"n\":20}", "{\"n\":3}"];
+        let (changed, ids) = rewritten(&lines, &old, false);
+        let expected = [(2, "{\"n\":1}"), (4, "{\"n\":3}")]
+            .map(|(line, text)| format!("{} Succeeded", Named::of(line, text.as_bytes()).text));
+        assert_eq!((changed, ids), (true, expected.to_vec()));
+    }
+
+    #[test]
+    fn records_of_a_stream_come_in_the_order_of_its_lines() {
+        let dir = tempfile::tempdir().expect("a folder");
+        let output = dir.path().join("out");
+        let mut journal = Journal::open(&output).expect("new");
+        let mut index = Index::of_stream();
+        for (id, line) in [("gone", 0), ("b", 2), ("a", 1)] {
+            let offset = journal.append(&record(id, 200, true)).expect("room");
+            let place = index.find_or_add(Id::of(id));
+            index.set_line(place, line);
+            index.set(place, super::super::ids::State::Succeeded, offset);
+        }
+        assert!(rewrite(&mut journal, &mut index, &Earlier::default(), true).expect("room"));
+        let text = fs::read_to_string(&output).expect("read");
+        let ids: Vec<_> = text
+            .lines()
+            .map(|line| {
+                Stored::read(line.as_bytes())
+                    .expect("a record")
+                    .custom_id
+                    .into_owned()
+            })
+            .collect();
+        assert_eq!(ids, ["a", "b", "gone"]);
+    }
+
+    #[cfg(unix)]
+    #[test]
+    fn the_file_behind_a_link_is_replaced_and_keeps_its_permissions() {
+        use std::os::unix::fs::{PermissionsExt, symlink};
+        let dir = tempfile::tempdir().expect("a folder");
+        let (output, link) = (dir.path().join("out"), dir.path().join("link"));
+        fs::write(
+            &output,
+            [record("b", 200, true), record("a", 200, true)].concat(),
+        )
+        .expect("");
+        fs::set_permissions(&output, fs::Permissions::from_mode(0o640)).expect("set");
+        symlink(&output, &link).expect("linked");
+        let input = dir.path().join("in");
+        fs::write(&input, AB.join("\n")).expect("written");
+        let mut index = resume::index(&input).expect("an input");
+        let mut journal = Journal::open(&link).expect("an output");
+        let earlier = resume::read_back(&mut index, &mut journal, false).expect("an output");
+        assert!(rewrite(&mut journal, &mut index, &earlier, true).expect("room"));
+        assert!(link.is_symlink());
+        let mode = fs::metadata(&output).expect("there").permissions().mode();
+        assert_eq!(mode & 0o777, 0o640);
+        // Whoever had waited for the old file does not get into the new one either.
+        assert!(matches!(Journal::open(&link), Err(Error::Locked { .. })));
+    }
 }
