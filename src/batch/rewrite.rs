@@ -37,10 +37,6 @@ pub(crate) fn rewrite(
     if strangers == 0 {
         index.forget_ids();
     }
-    let fail = |source| Error::Rewrite {
-        path: journal.path().to_owned(),
-        source,
-    };
     let temporary = beside(journal.path(), "rewrite");
     let written = write(&temporary, old, index, earlier.moved > 0, strangers > 0)
         .and_then(|new| put_in_place(new, &temporary, journal.path()));
@@ -52,7 +48,7 @@ pub(crate) fn rewrite(
         Err(source) => {
             fs::remove_file(&temporary).ok();
             Err(Error::Rewrite {
-                path: path.to_owned(),
+                path: journal.path().to_owned(),
                 source,
             })
         }
@@ -171,7 +167,7 @@ fn put_in_place(new: File, temporary: &Path, path: &Path) -> io::Result<File> {
 mod tests {
     use std::time::Duration;
 
-    use super::super::ids::Id;
+    use super::super::ids::{Id, State};
     use super::super::input::Named;
     use super::super::record::{Ending, Record, RequestId};
     use super::*;
@@ -287,7 +283,7 @@ mod tests {
             let offset = journal.append(&record(id, 200, true)).expect("room");
             let place = index.find_or_add(Id::of(id));
             index.set_line(place, line);
-            index.set(place, super::super::ids::State::Succeeded, offset);
+            index.set(place, State::Succeeded, offset);
         }
         assert!(rewrite(&mut journal, &mut index, &Earlier::default(), true).expect("room"));
         let text = fs::read_to_string(&output).expect("read");
