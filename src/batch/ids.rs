@@ -11,7 +11,7 @@ use xxhash_rust::xxh3::{xxh3_64, xxh3_128};
 
 /// An id of a line, as a hash of its text. The same in every run and on every machine.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
-pub(crate) struct Id(u128);
+pub(crate) struct Id(pub(crate) u128);
 
 impl Id {
     /// The id with this text.

@@ -3,7 +3,7 @@
 //! A BOM, CRLF, blank lines and a missing last newline are no errors. What is blank has no record;
 //! everything else has one, a line that is too long or no JSON too.
 
-use std::io::{self, BufRead};
+use std::io::{self, BufRead, BufReader};
 use std::ops::Range;
 
 use memchr::memchr;
@@ -84,6 +84,13 @@ impl<R: BufRead> Lines<R> {
     }
 }
 
+impl<R: io::Read> Lines<BufReader<R>> {
+    /// Whether the next line can be read without asking the source.
+    pub(crate) fn is_next_at_hand(&self) -> bool {
+        memchr(b'\n', self.source.buffer()).is_some()
+    }
+}
+
 /// The id of a line, and its text.
 #[derive(Debug)]
 pub(crate) struct Named {
@@ -160,8 +167,6 @@ const BOM: &[u8] = b"\xef\xbb\xbf";
 
 #[cfg(test)]
 mod tests {
-    use std::io::BufReader;
-
     use super::*;
 
     fn lines(input: &[u8], chunk: usize) -> Vec<(u32, Option<String>)> {

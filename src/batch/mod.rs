@@ -4,10 +4,12 @@ mod error;
 mod ids;
 mod inflight;
 mod input;
+mod outage;
 mod output;
 mod record;
 mod request;
 mod resume;
 mod rewrite;
+mod source;
 
 pub use error::Error;
