@@ -1,5 +1,7 @@
 //! All integration tests, in one binary.
 
+#[cfg(feature = "cli")]
+mod batch;
 mod client;
 mod layering;
 #[cfg(feature = "cli")]

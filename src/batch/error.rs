@@ -7,6 +7,12 @@ use std::path::PathBuf;
 #[derive(Debug, thiserror::Error)]
 #[non_exhaustive]
 pub enum Error {
+    /// A key or a setting of the limiter is not valid.
+    #[error("{0}")]
+    Settings(#[from] crate::Error),
+    /// Signals cannot be listened to.
+    #[error("cannot listen to signals: {0}")]
+    Runtime(#[source] io::Error),
     /// The input cannot be opened.
     #[error("cannot open the input {}: {source}", path.display())]
     OpenInput {

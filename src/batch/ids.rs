@@ -104,6 +104,16 @@ impl State {
     }
 }
 
+/// How many lines there are.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub(crate) struct Counts {
+    pub(crate) lines: u64,
+    /// Of these, lines with a final record.
+    pub(crate) last: u64,
+    /// Of these, lines that failed.
+    pub(crate) failed: u64,
+}
+
 /// Every id that was seen, with the state and the place of its last record.
 #[derive(Debug, Default)]
 pub(crate) struct Index {
@@ -114,6 +124,7 @@ pub(crate) struct Index {
     used: usize,
     /// The line of each entry, where entries were not made line by line. 0: no line so far.
     lines: Option<Vec<u32>>,
+    moved: u64,
 }
 
 impl Index {
@@ -150,10 +161,11 @@ impl Index {
             .count();
         self.size_for(count);
         for number in 0..self.entries.len() as u32 {
-            if self.entries[number as usize].state() != State::Blank {
-                if let Err(first) = self.insert(number) {
-                    duplicate(self.line(first), number + 1);
-                }
+            if self.entries[number as usize].state() == State::Blank {
+                continue;
+            }
+            if let Err(first) = self.insert(number) {
+                duplicate(self.line(first), number + 1);
             }
         }
     }
@@ -224,6 +236,31 @@ impl Index {
         self.entries
             .get(place.0 as usize)
             .is_some_and(|entry| entry.state() != State::Blank && entry.hash() == id.kept())
+    }
+
+    /// The record of a line was found under another line number.
+    pub(crate) fn on_moved(&mut self) {
+        self.moved += 1;
+    }
+
+    /// How many records name another line number than their line has now.
+    pub(crate) fn moved(&self) -> u64 {
+        self.moved
+    }
+
+    /// How many lines there are, and how many of them are done.
+    pub(crate) fn counts(&self) -> Counts {
+        let mut counts = Counts::default();
+        for (number, entry) in self.entries.iter().enumerate() {
+            let unseen = self.lines.as_ref().is_some_and(|lines| lines[number] == 0);
+            let state = entry.state();
+            if !unseen && state != State::Blank {
+                counts.lines += 1;
+                counts.last += u64::from(state.is_final());
+                counts.failed += u64::from(state == State::Failed);
+            }
+        }
+        counts
     }
 
     /// Every entry that has a line, in the order of lines.

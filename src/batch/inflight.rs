@@ -120,7 +120,7 @@ impl InFlight {
     }
 
     /// Removes the file: every request has its record.
-    pub(crate) fn remove(self) {
+    pub(crate) fn remove(&self) {
         std::fs::remove_file(&self.path).ok();
     }
 
@@ -131,17 +131,18 @@ impl InFlight {
 
 impl Slots {
     #[cfg(unix)]
-    fn write(&mut self, number: u32, id: Id) -> io::Result<()> {
+    fn write(&self, number: u32, id: Id) -> io::Result<()> {
         use std::os::unix::fs::FileExt;
         self.file
             .write_all_at(&id.to_bytes(), u64::from(number) * SLOT as u64)
     }
 
     #[cfg(not(unix))]
-    fn write(&mut self, number: u32, id: Id) -> io::Result<()> {
-        self.file
-            .seek(SeekFrom::Start(u64::from(number) * SLOT as u64))?;
-        self.file.write_all(&id.to_bytes())
+    fn write(&self, number: u32, id: Id) -> io::Result<()> {
+        use std::io::{Seek, SeekFrom};
+        let mut file = &self.file;
+        file.seek(SeekFrom::Start(u64::from(number) * SLOT as u64))?;
+        file.write_all(&id.to_bytes())
     }
 }
 

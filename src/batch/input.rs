@@ -98,8 +98,6 @@ pub(crate) struct Named {
     pub(crate) text: String,
     /// The hash of that.
     pub(crate) id: Id,
-    /// Whether it is made from number and text.
-    pub(crate) made: bool,
 }
 
 impl Named {
@@ -113,7 +111,6 @@ impl Named {
             Some(text) => Self {
                 id: Id::of(&text),
                 text,
-                made: false,
             },
             None => Self::made(line, text),
         }
@@ -125,7 +122,6 @@ impl Named {
         Self {
             id: Id::of(&text),
             text,
-            made: true,
         }
     }
 }
@@ -246,7 +242,7 @@ mod tests {
             3,
             br#"{"custom_id":"a\"b","url":"/x","body":{"custom_id":"no"}}"#,
         );
-        assert_eq!((named.text.as_str(), named.made), ("a\"b", false));
+        assert_eq!(named.text, "a\"b");
         for text in [
             r#"{"url":"/x"}"#,
             r#"{"custom_id":null}"#,
@@ -254,7 +250,7 @@ mod tests {
             "{broken",
         ] {
             let named = Named::of(3, text.as_bytes());
-            assert!(named.made && named.text.starts_with("line-3-"), "{text}");
+            assert!(named.text.starts_with("line-3-"), "{text}");
         }
     }
 

@@ -1,15 +1,37 @@
-//! Many requests from a file: every line ends with exactly one record.
+//! Many requests from a file: every line ends with exactly one record, with a kill at any moment.
+//!
+//! The walk of a line: [`input`] finds it, [`request`] reads it, [`source`] hands it over ahead of
+//! its turn, [`send`] takes it through the limiter, [`ending`] says what the answer means,
+//! [`record`] writes that as a line, and [`output`] appends it. Beside that, [`ids`] knows every
+//! line in 24 bytes, [`resume`] what earlier runs did, [`inflight`] what was on its way when one
+//! was killed, and [`rewrite`] puts the output in order at the end. [`run`](mod@run) is the loop
+//! that holds it together.
 
+mod check;
+mod ending;
 mod error;
+mod hosts;
 mod ids;
 mod inflight;
 mod input;
+mod options;
 mod outage;
 mod output;
+mod progress;
 mod record;
 mod request;
 mod resume;
 mod rewrite;
+mod run;
+mod send;
+mod signals;
 mod source;
+mod summary;
+mod tally;
 
+pub use check::{Check, check};
 pub use error::Error;
+pub use options::{Input, Options, Replays, Show};
+pub use run::run;
+pub use signals::Signal;
+pub use summary::{Outcome, Summary};

@@ -20,6 +20,8 @@ pub(crate) struct Journal {
     path: PathBuf,
     length: u64,
     lines: u64,
+    /// Whether its end is repaired when it is read.
+    repair: bool,
 }
 
 #[derive(Debug)]
@@ -43,11 +45,38 @@ pub(crate) struct Damage {
 impl Journal {
     /// Standard output: nothing to read back.
     pub(crate) fn stdout() -> Self {
+        Self::new(Target::Stdout, "stdout".into())
+    }
+
+    /// An output that is read and stays as it is; none if there is none.
+    ///
+    /// # Errors
+    ///
+    /// It cannot be opened.
+    pub(crate) fn look(path: &Path) -> Result<Option<Self>, Error> {
+        match File::open(path) {
+            Ok(file) if file.metadata().is_ok_and(|metadata| metadata.is_file()) => {
+                Ok(Some(Self {
+                    repair: false,
+                    ..Self::new(Target::File(file), path.to_owned())
+                }))
+            }
+            Ok(_) => Ok(None),
+            Err(error) if error.kind() == io::ErrorKind::NotFound => Ok(None),
+            Err(source) => Err(Error::OpenOutput {
+                path: path.to_owned(),
+                source,
+            }),
+        }
+    }
+
+    fn new(target: Target, path: PathBuf) -> Self {
         Self {
-            target: Target::Stdout,
-            path: "stdout".into(),
+            target,
+            path,
             length: 0,
             lines: 0,
+            repair: true,
         }
     }
 
@@ -77,25 +106,14 @@ impl Journal {
                 file => file.map_err(fail)?,
             };
             if !file.metadata().map_err(fail)?.is_file() {
-                let (target, path) = (Target::Stream(file), path.to_owned());
-                return Ok(Self {
-                    target,
-                    path,
-                    length: 0,
-                    lines: 0,
-                });
+                return Ok(Self::new(Target::Stream(file), path.to_owned()));
             }
             lock(&file, path)?;
             // Behind a symbolic link the file itself is what is replaced at the end.
             let path = path.canonicalize().map_err(fail)?;
             // A run that ended between opening and locking has put another file in its place.
             if is_at(&file, &path).map_err(fail)? {
-                return Ok(Self {
-                    target: Target::File(file),
-                    path,
-                    length: 0,
-                    lines: 0,
-                });
+                return Ok(Self::new(Target::File(file), path));
             }
         }
     }
@@ -175,7 +193,7 @@ impl Journal {
             }
             self.lines += 1;
             self.length += read;
-            if !whole {
+            if !whole && self.repair {
                 file.seek(SeekFrom::End(0))
                     .and_then(|_| file.write_all(b"\n"))
                     .map_err(fail)?;
@@ -186,7 +204,7 @@ impl Journal {
         if let (0, Some(line)) = (records, first_bad) {
             return Err(strange(line));
         }
-        if damage.cut {
+        if damage.cut && self.repair {
             file.set_len(self.length).map_err(fail)?;
         }
         file.seek(SeekFrom::Start(self.length)).map_err(fail)?;
@@ -215,10 +233,7 @@ impl Journal {
                 // What does not work here is repaired by the next run.
                 file.set_len(offset).ok();
             }
-            return Err(Error::WriteOutput {
-                path: self.path.clone(),
-                source,
-            });
+            return Err(self.unwritable(source));
         }
         self.length += record.len() as u64;
         self.lines += 1;
@@ -226,8 +241,21 @@ impl Journal {
     }
 
     /// Sees to it that the records survive a loss of power.
-    pub(crate) fn sync(&self) -> io::Result<()> {
-        self.file().map_or(Ok(()), File::sync_data)
+    ///
+    /// # Errors
+    ///
+    /// The disk does not take them.
+    pub(crate) fn sync(&self) -> Result<(), Error> {
+        let synced = self.file().map_or(Ok(()), File::sync_data);
+        synced.map_err(|source| self.unwritable(source))
+    }
+
+    /// The error of an output that takes no more.
+    pub(crate) fn unwritable(&self, source: io::Error) -> Error {
+        Error::WriteOutput {
+            path: self.path.clone(),
+            source,
+        }
     }
 }
 
@@ -353,7 +381,9 @@ mod tests {
         line
     }
 
-    fn read_back(path: &Path) -> Result<(Journal, Vec<(String, u64)>, Damage), Error> {
+    type Found = (Journal, Vec<(String, u64)>, Damage);
+
+    fn read_back(path: &Path) -> Result<Found, Error> {
         let mut journal = Journal::open(path)?;
         let mut records = Vec::new();
         let damage = journal.read_back(|stored, offset| {

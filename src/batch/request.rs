@@ -23,6 +23,16 @@ pub(crate) struct Request {
     pub(crate) ask: Ask,
 }
 
+impl Request {
+    /// The request as the client sends it. The body is shared, not copied.
+    pub(crate) fn to_reqwest(&self) -> reqwest::Request {
+        let mut request = reqwest::Request::new(self.method.clone(), self.url.clone());
+        *request.headers_mut() = self.headers.clone();
+        *request.body_mut() = self.body.clone().map(Into::into);
+        request
+    }
+}
+
 /// Turns lines into requests. It remembers the last URL, since most lines name the same.
 #[derive(Debug)]
 pub(crate) struct Reader {
@@ -101,6 +111,11 @@ impl BadLine {
     /// A line with this fault.
     pub(crate) fn new(fault: &str) -> Self {
         Self(fault.to_owned())
+    }
+
+    /// Whether it is good but for a base to resolve its URL against.
+    pub(crate) fn wants_base(&self) -> bool {
+        self.0 == RELATIVE
     }
 }
 
@@ -335,7 +350,7 @@ fn resolve(base: Option<&Url>, text: &str) -> Result<Url, BadLine> {
         };
     }
     let Some(base) = base else {
-        return Err(BadLine::new("url is relative and no --base-url was given"));
+        return Err(BadLine::new(RELATIVE));
     };
     let relative = text.trim_start_matches('/');
     let path = base.path().trim_end_matches('/');
@@ -364,6 +379,8 @@ fn json(error: &serde_json::Error) -> String {
         _ => format!("it is not JSON from column {} on", error.column()),
     }
 }
+
+const RELATIVE: &str = "url is relative and no --base-url was given";
 
 const ANTHROPIC_VERSION: HeaderName = HeaderName::from_static("anthropic-version");
 

@@ -19,8 +19,6 @@ use super::record::Stored;
 pub(crate) struct Earlier {
     /// All records.
     pub(crate) records: u64,
-    /// Lines whose record was found under another line number.
-    pub(crate) moved: u64,
     /// Records of lines whose text is gone. They are dropped at the end.
     pub(crate) edited: u64,
     /// Records whose `custom_id` the input does not have. They are kept.
@@ -88,7 +86,7 @@ pub(crate) fn read_back(
         if let (None, Some((line, content))) = (place, ids::parse_line_id(&stored.custom_id)) {
             place = shift.find(line, content, |id| index.find(id));
             match place {
-                Some(_) => earlier.moved += 1,
+                Some(_) => index.on_moved(),
                 None => {
                     earlier.edited += 1;
                     lost += u64::from(stored.state() == State::Succeeded);
@@ -120,30 +118,25 @@ pub(crate) fn read_back(
 pub(crate) enum Arrival {
     /// Seen for the first time in this stream.
     Here(Place),
-    /// The same, and its record was found under another line number.
-    Moved(Place),
     /// Its id stands on this earlier line too.
     Duplicate(u32),
 }
 
 /// Finds or makes the entry of a line of a stream.
 pub(crate) fn arrive(index: &mut Index, shift: &mut Shift, line: u32, named: &Named) -> Arrival {
-    let mut moved = false;
     let mut place = index.find(named.id);
     if let (None, Some((_, content))) = (place, ids::parse_line_id(&named.text)) {
         let free = |id| index.find(id).filter(|&place| index.line(place) == 0);
         place = shift.find(line, content, free);
-        moved = place.is_some();
+        if place.is_some() {
+            index.on_moved();
+        }
     }
     let place = place.unwrap_or_else(|| index.find_or_add(named.id));
     match index.line(place) {
         0 => {
             index.set_line(place, line);
-            if moved {
-                Arrival::Moved(place)
-            } else {
-                Arrival::Here(place)
-            }
+            Arrival::Here(place)
         }
         first => Arrival::Duplicate(first),
     }
@@ -352,7 +345,7 @@ mod tests {
         let case = case(&lines, &records).expect("fine");
         assert_eq!(states(&case)[0], Open);
         assert!(states(&case)[1..].iter().all(|state| *state == Succeeded));
-        assert_eq!((case.earlier.moved, case.earlier.edited), (50, 0));
+        assert_eq!((case.index.moved(), case.earlier.edited), (50, 0));
     }
 
     #[test]
@@ -363,7 +356,7 @@ mod tests {
         )
         .expect("fine");
         assert_eq!(states(&case), [Succeeded, Open, Succeeded]);
-        assert_eq!((case.earlier.moved, case.earlier.edited), (0, 1));
+        assert_eq!((case.index.moved(), case.earlier.edited), (0, 1));
     }
 
     #[test]
@@ -419,7 +412,7 @@ mod tests {
                 &Named::of(line, text.as_bytes()),
             );
             let state = match arrival {
-                Arrival::Here(place) | Arrival::Moved(place) => Some(index.state(place)),
+                Arrival::Here(place) => Some(index.state(place)),
                 Arrival::Duplicate(_) => None,
             };
             (arrival, state)
@@ -430,7 +423,7 @@ mod tests {
         ));
         assert!(matches!(
             arrive(2, "{\"n\":1}"),
-            (Arrival::Moved(_), Some(Succeeded))
+            (Arrival::Here(_), Some(Succeeded))
         ));
         assert!(matches!(
             arrive(3, "{\"custom_id\":\"a\"}"),

@@ -6,6 +6,7 @@
 use std::fs::{self, File};
 use std::io::{self, BufWriter, Write};
 use std::path::{Path, PathBuf};
+use std::sync::atomic::{AtomicBool, Ordering::Relaxed};
 
 use memchr::memmem;
 
@@ -16,7 +17,7 @@ use super::record::Stored;
 use super::resume::{self, Earlier};
 
 /// Puts the output in order if it is not: drops records that were replaced, and with `ordered`
-/// sorts them. Answers whether it had to.
+/// sorts them. It gives up when `stop` is set.
 ///
 /// # Errors
 ///
@@ -26,24 +27,32 @@ pub(crate) fn rewrite(
     index: &mut Index,
     earlier: &Earlier,
     ordered: bool,
-) -> Result<bool, Error> {
+    stop: &AtomicBool,
+) -> Result<(), Error> {
     let Some(old) = journal.file() else {
-        return Ok(false);
+        return Ok(());
     };
     let strangers = strangers(journal, index, earlier);
-    if !is_needed(journal, index, earlier, strangers, ordered) {
-        return Ok(false);
+    if !is_needed(journal, index, strangers, ordered) {
+        return Ok(());
     }
     if strangers == 0 {
         index.forget_ids();
     }
     let temporary = beside(journal.path(), "rewrite");
-    let written = write(&temporary, old, index, earlier.moved > 0, strangers > 0)
-        .and_then(|new| put_in_place(new, &temporary, journal.path()));
+    let written = write(
+        &temporary,
+        old,
+        index,
+        index.moved() > 0,
+        strangers > 0,
+        stop,
+    )
+    .and_then(|new| put_in_place(new, &temporary, journal.path()));
     match written {
         Ok(new) => {
             journal.replace(new);
-            Ok(true)
+            Ok(())
         }
         Err(source) => {
             fs::remove_file(&temporary).ok();
@@ -74,13 +83,7 @@ fn strangers(journal: &Journal, index: &Index, earlier: &Earlier) -> u64 {
     journal.lines() - live
 }
 
-fn is_needed(
-    journal: &Journal,
-    index: &Index,
-    earlier: &Earlier,
-    strangers: u64,
-    ordered: bool,
-) -> bool {
+fn is_needed(journal: &Journal, index: &Index, strangers: u64, ordered: bool) -> bool {
     let (mut live, mut last, mut sorted) = (0, None, true);
     for place in index
         .by_line()
@@ -95,7 +98,7 @@ fn is_needed(
     } else {
         journal.lines() != live + strangers
     };
-    surplus || earlier.moved > 0 || (ordered && !sorted)
+    surplus || index.moved() > 0 || (ordered && !sorted)
 }
 
 fn write(
@@ -104,6 +107,7 @@ fn write(
     index: &Index,
     renumber: bool,
     strangers: bool,
+    stop: &AtomicBool,
 ) -> io::Result<File> {
     let file = File::options()
         .write(true)
@@ -117,6 +121,9 @@ fn write(
         .by_line()
         .filter(|&place| index.state(place).has_record())
     {
+        if stop.load(Relaxed) {
+            return Err(io::Error::other("it was interrupted"));
+        }
         let line = lines.read(index.offset(place))?;
         match renumbered(line, index, place).filter(|_| renumber) {
             Some(line) => new.write_all(&line)?,
@@ -203,9 +210,11 @@ mod tests {
         let mut index = resume::index(&input).expect("an input");
         let mut journal = Journal::open(&output).expect("an output");
         let earlier = resume::read_back(&mut index, &mut journal, false).expect("an output");
-        let changed = rewrite(&mut journal, &mut index, &earlier, ordered).expect("room");
+        let never = AtomicBool::new(false);
+        rewrite(&mut journal, &mut index, &earlier, ordered, &never).expect("room");
         assert!(!beside(&output, "rewrite").exists());
         let text = fs::read_to_string(&output).expect("read");
+        let changed = text.as_bytes() != records.concat();
         let ids = text.lines().map(|line| {
             let stored = Stored::read(line.as_bytes()).expect("a record");
             format!("{} {:?}", stored.custom_id, stored.state())
@@ -285,7 +294,8 @@ mod tests {
             index.set_line(place, line);
             index.set(place, State::Succeeded, offset);
         }
-        assert!(rewrite(&mut journal, &mut index, &Earlier::default(), true).expect("room"));
+        let never = AtomicBool::new(false);
+        rewrite(&mut journal, &mut index, &Earlier::default(), true, &never).expect("room");
         let text = fs::read_to_string(&output).expect("read");
         let ids: Vec<_> = text
             .lines()
@@ -317,7 +327,14 @@ mod tests {
         let mut index = resume::index(&input).expect("an input");
         let mut journal = Journal::open(&link).expect("an output");
         let earlier = resume::read_back(&mut index, &mut journal, false).expect("an output");
-        assert!(rewrite(&mut journal, &mut index, &earlier, true).expect("room"));
+        rewrite(
+            &mut journal,
+            &mut index,
+            &earlier,
+            true,
+            &AtomicBool::new(false),
+        )
+        .expect("room");
         assert!(link.is_symlink());
         let mode = fs::metadata(&output).expect("there").permissions().mode();
         assert_eq!(mode & 0o777, 0o640);

@@ -220,7 +220,7 @@ impl<R: Read> Source<R> {
         }
         let mut repeated = None;
         let place = match resume::arrive(&mut index, &mut self.shift, number, named) {
-            Arrival::Here(place) | Arrival::Moved(place) => place,
+            Arrival::Here(place) => place,
             Arrival::Duplicate(first) => {
                 repeated = Some(BadLine::from(format!(
                     "custom_id `{}` stands on line {first} too",

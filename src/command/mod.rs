@@ -3,6 +3,7 @@
 mod demo;
 mod inspect;
 mod mock;
+mod run;
 mod simulate;
 
 use std::process::ExitCode;
@@ -14,6 +15,8 @@ use std::process::ExitCode;
 #[derive(clap::Parser)]
 #[command(name = "paceline", version, arg_required_else_help = true)]
 pub(crate) enum Command {
+    /// Send the requests of a file, once each.
+    Run(Box<run::Args>),
     /// Show what paceline does, with no key and no network.
     Demo(demo::Args),
     /// Show what paceline reads in a response.
@@ -28,6 +31,7 @@ impl Command {
     /// Runs the subcommand that was asked for.
     pub(crate) fn run(self) -> ExitCode {
         match self {
+            Self::Run(args) => run::run(*args),
             Self::Demo(args) => demo::run(args),
             Self::Inspect(args) => inspect::run(args),
             Self::Mock(args) => mock::run(args),

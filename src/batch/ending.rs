@@ -1,0 +1,340 @@
+//! What an answer or the lack of one means for its line: whether it is done, and for good.
+
+use bytes::{Bytes, BytesMut};
+use http::header::CONTENT_TYPE;
+use http::{HeaderMap, StatusCode};
+use reqwest::Response;
+
+use crate::client::{Clock, Report};
+use crate::error::Error;
+use crate::feedback::{self, Class, Profile};
+use crate::scheduler::events::GaveUp;
+
+use super::ids::State;
+use super::record::{self, Code, Ending};
+use super::tally::Why;
+
+/// How a request ended.
+#[derive(Debug)]
+pub(crate) enum Reply {
+    /// The server answered.
+    Answer(Answer),
+    /// It did not, or too much.
+    Failure {
+        code: Code,
+        message: String,
+        /// Whether the server may have processed it.
+        sent: bool,
+        /// Whether every other request would end the same.
+        hopeless: bool,
+    },
+}
+
+/// A whole answer.
+#[derive(Debug)]
+pub(crate) struct Answer {
+    status: StatusCode,
+    headers: HeaderMap,
+    body: Bytes,
+    state: State,
+}
+
+/// Why the body of an answer could not be had.
+#[derive(Debug)]
+pub(crate) enum Unread {
+    Broken(reqwest::Error),
+    TooLarge,
+}
+
+impl Reply {
+    /// Reads a whole answer.
+    ///
+    /// # Errors
+    ///
+    /// Its body breaks off, or is larger than [`LARGEST`].
+    pub(crate) async fn read(
+        mut response: Response,
+        report: Option<&Report>,
+        profile: &Profile,
+        clock: &Clock,
+    ) -> Result<Self, Unread> {
+        let mut body = Bytes::new();
+        let mut more = BytesMut::new();
+        while let Some(chunk) = response.chunk().await.map_err(Unread::Broken)? {
+            if body.is_empty() {
+                // Most bodies are one chunk, and need not be copied.
+                body = chunk;
+                continue;
+            }
+            if more.is_empty() {
+                more.extend_from_slice(&body);
+            }
+            more.extend_from_slice(&chunk);
+            if more.len() > LARGEST {
+                return Err(Unread::TooLarge);
+            }
+        }
+        if !more.is_empty() {
+            body = more.freeze();
+        }
+        let (status, headers) = (response.status(), response.headers());
+        let why = report.and_then(|report| report.why);
+        let state = if record::succeeded(status.as_u16()) {
+            State::Succeeded
+        } else {
+            let slice = &body[..body.len().min(SLICE)];
+            let said = feedback::read(profile, status, headers, Some(slice), clock.wall());
+            refused_or_failed(said.class, said.fault.is_some(), why)
+        };
+        let headers = std::mem::take(response.headers_mut());
+        Ok(Self::Answer(Answer {
+            status,
+            headers,
+            body,
+            state,
+        }))
+    }
+
+    /// What became of a request without an answer.
+    pub(crate) fn of_error(error: &reqwest_middleware::Error) -> Self {
+        let Some(refused) = Error::of(error) else {
+            return Self::network(describe(error), !is_unsent(error));
+        };
+        let code = match refused {
+            error if error.is_deadline() => Code::Deadline,
+            error if error.is_too_large() => Code::TooLarge,
+            error if error.is_cancelled() => Code::Cancelled,
+            _ => Code::NeverSent,
+        };
+        let (message, sent) = (refused.to_string(), refused.was_sent());
+        Self::Failure {
+            code,
+            message,
+            sent,
+            hopeless: refused.is_all_keys_faulty(),
+        }
+    }
+
+    /// A request that broke off on the way.
+    pub(crate) fn network(message: String, sent: bool) -> Self {
+        Self::Failure {
+            code: Code::Network,
+            message,
+            sent,
+            hopeless: false,
+        }
+    }
+
+    /// A request whose answer is not kept.
+    pub(crate) fn too_large() -> Self {
+        let message = format!("the answer is larger than {} MiB", LARGEST >> 20);
+        Self::Failure {
+            code: Code::TooLarge,
+            message,
+            sent: true,
+            hopeless: false,
+        }
+    }
+
+    /// A request that was taken back while it was in flight.
+    pub(crate) fn cancelled() -> Self {
+        let message = "the run was stopped while it was in flight".to_owned();
+        Self::Failure {
+            code: Code::Cancelled,
+            message,
+            sent: true,
+            hopeless: false,
+        }
+    }
+
+    /// What it means for its line.
+    pub(crate) fn state(&self) -> State {
+        match self {
+            Self::Answer(answer) => answer.state,
+            Self::Failure {
+                code: Code::TooLarge | Code::BadLine,
+                ..
+            } => State::Failed,
+            Self::Failure { sent: true, .. } => State::Unanswered,
+            Self::Failure { sent: false, .. } => State::Refused,
+        }
+    }
+
+    /// The reason under which it is counted.
+    pub(crate) fn why(&self) -> Why {
+        match self {
+            Self::Answer(answer) => Why::Status(answer.status.as_u16()),
+            Self::Failure { code, .. } => Why::Code(*code),
+        }
+    }
+
+    /// What stands in its record.
+    pub(crate) fn ending(&self) -> Ending<'_> {
+        match self {
+            Self::Answer(answer) => answer.ending(),
+            Self::Failure { code, message, .. } => Ending::Failure {
+                code: *code,
+                message,
+            },
+        }
+    }
+
+    /// What is to be said if every other request would end the same.
+    pub(crate) fn hopeless(&self) -> Option<String> {
+        match self {
+            Self::Failure {
+                hopeless: true,
+                message,
+                ..
+            } => Some(message.clone()),
+            _ => None,
+        }
+    }
+
+    /// How large its record will be, roughly.
+    pub(crate) fn size(&self) -> usize {
+        match self {
+            Self::Answer(answer) => answer.body.len(),
+            Self::Failure { message, .. } => message.len(),
+        }
+    }
+}
+
+impl Answer {
+    fn ending(&self) -> Ending<'_> {
+        let text = |name: &&str| {
+            self.headers
+                .get(*name)
+                .and_then(|value| value.to_str().ok())
+        };
+        let says_json = self
+            .headers
+            .get(CONTENT_TYPE)
+            .is_some_and(|kind| memchr::memmem::find(kind.as_bytes(), b"json").is_some());
+        Ending::Answer {
+            status: self.status.as_u16(),
+            request_id: REQUEST_IDS.iter().find_map(text),
+            says_json,
+            body: &self.body,
+        }
+    }
+}
+
+/// Whether a failed answer is the last word about its line.
+fn refused_or_failed(class: Class, of_the_key: bool, why: Option<GaveUp>) -> State {
+    match class {
+        _ if of_the_key => State::Refused,
+        Class::RateLimited | Class::QuotaExhausted | Class::Overloaded => State::Refused,
+        // Its attempts were not its own to use up: others had spent the budget, or time ran out.
+        Class::Transient => match why {
+            Some(GaveUp::Budget | GaveUp::Deadline | GaveUp::NoKey | GaveUp::Closed) => {
+                State::Refused
+            }
+            _ => State::Failed,
+        },
+        _ => State::Failed,
+    }
+}
+
+/// Whether a transport error came before anything could be processed.
+pub(crate) fn is_unsent(error: &reqwest_middleware::Error) -> bool {
+    matches!(error, reqwest_middleware::Error::Reqwest(error)
+        if error.is_connect() || error.is_builder())
+}
+
+/// The error and its causes, without the URL, which may hold a secret of the caller's own.
+pub(crate) fn describe(error: &reqwest_middleware::Error) -> String {
+    let reqwest_middleware::Error::Reqwest(error) = error else {
+        return error.to_string();
+    };
+    describe_transport(error)
+}
+
+/// The same for an error of the transport itself.
+pub(crate) fn describe_transport(error: &reqwest::Error) -> String {
+    let kind = match error {
+        error if error.is_connect() => "cannot connect",
+        error if error.is_timeout() => "timed out",
+        error if error.is_body() || error.is_decode() => "the answer broke off",
+        error if error.is_redirect() => "too many redirects",
+        error if error.is_builder() => "cannot be sent",
+        _ => "the connection broke",
+    };
+    let mut text = kind.to_owned();
+    let mut cause = std::error::Error::source(error);
+    while let Some(next) = cause {
+        // The first cause often repeats the URL, the last one says what happened.
+        if next.source().is_none() {
+            text.push_str(": ");
+            text.push_str(&next.to_string());
+        }
+        cause = next.source();
+    }
+    text
+}
+
+/// The largest answer that is kept: as the longest line that is read. An answer without end would
+/// fill the memory.
+const LARGEST: usize = 64 << 20;
+
+/// As much of a body as classification looks at.
+const SLICE: usize = 8 << 10;
+
+/// Where servers put the id of a request, the usual ones first.
+const REQUEST_IDS: [&str; 5] = [
+    "x-request-id",
+    "request-id",
+    "x-amzn-requestid",
+    "x-ms-request-id",
+    "cf-ray",
+];
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn only_an_error_of_its_own_that_used_up_its_attempts_is_final() {
+        use Class::{Fatal, Overloaded, QuotaExhausted, RateLimited, Transient};
+        for (class, of_the_key, why, state) in [
+            (Fatal, false, Some(GaveUp::Final), State::Failed),
+            (Fatal, true, Some(GaveUp::Final), State::Refused),
+            (RateLimited, false, Some(GaveUp::Attempts), State::Refused),
+            (
+                QuotaExhausted,
+                false,
+                Some(GaveUp::Attempts),
+                State::Refused,
+            ),
+            (Overloaded, false, Some(GaveUp::Attempts), State::Refused),
+            (Transient, false, Some(GaveUp::Attempts), State::Failed),
+            (Transient, false, Some(GaveUp::NotReplayable), State::Failed),
+            (Transient, false, Some(GaveUp::Budget), State::Refused),
+            (Transient, false, Some(GaveUp::Deadline), State::Refused),
+        ] {
+            assert_eq!(
+                refused_or_failed(class, of_the_key, why),
+                state,
+                "{class:?} {why:?}"
+            );
+        }
+    }
+
+    #[test]
+    fn a_failure_is_final_only_where_another_run_would_end_the_same() {
+        let state = |code, sent| {
+            let message = String::new();
+            Reply::Failure {
+                code,
+                message,
+                sent,
+                hopeless: false,
+            }
+            .state()
+        };
+        assert_eq!(state(Code::TooLarge, true), State::Failed);
+        assert_eq!(state(Code::Network, true), State::Unanswered);
+        assert_eq!(state(Code::Network, false), State::Refused);
+        assert_eq!(state(Code::Deadline, false), State::Refused);
+    }
+}

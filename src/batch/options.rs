@@ -1,0 +1,119 @@
+//! What a run is told to do.
+
+use std::path::PathBuf;
+use std::time::Duration;
+
+use http::HeaderName;
+use reqwest::Url;
+
+use crate::Settings;
+use crate::client::ApiKey;
+use crate::feedback::Profile;
+
+/// What a run is told to do. Everything but the input has a default.
+#[derive(Debug)]
+#[non_exhaustive]
+pub struct Options {
+    /// Where lines come from.
+    pub input: Input,
+    /// Where records go. Default: stdout, of which nothing can be resumed.
+    pub output: Option<PathBuf>,
+    /// What relative URLs are resolved against.
+    pub base_url: Option<Url>,
+    /// The keys of the host of `base_url`, else of the first line.
+    pub keys: Vec<ApiKey>,
+    /// What is known about that host. Default: what its name says.
+    pub profile: Option<Profile>,
+    /// How its limiter decides.
+    pub settings: Settings,
+    /// Which requests may be sent again after the server may have processed them.
+    pub replay: Replays,
+    /// The header that lets the server know a request that it has seen. Default: by profile.
+    pub idempotency_header: Option<HeaderName>,
+    /// Whether the output is sorted as the input at the end.
+    pub ordered: bool,
+    /// Whether what failed for good is done again.
+    pub retry_failed: bool,
+    /// At most so many lines. Default: all.
+    pub limit: Option<u64>,
+    /// How long what is in flight may take after a first signal. Default 1 s.
+    pub grace: Duration,
+    /// What is shown meanwhile.
+    pub progress: Show,
+}
+
+/// Where lines come from.
+#[derive(Clone, Debug, PartialEq, Eq)]
+#[non_exhaustive]
+pub enum Input {
+    /// A file. One that is no regular file is read as stdin is.
+    File(PathBuf),
+    /// Standard input: read once, from its beginning.
+    Stdin,
+}
+
+impl Input {
+    /// Whether it can be read only once.
+    pub(crate) fn is_stream(&self) -> bool {
+        match self {
+            Self::Stdin => true,
+            // What is not there is an error of the one who opens it.
+            Self::File(path) => std::fs::metadata(path).is_ok_and(|file| !file.is_file()),
+        }
+    }
+}
+
+/// Which requests may be sent again after the server may have processed them.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+#[non_exhaustive]
+pub enum Replays {
+    /// Those whose method or header allows it, and generation calls of language models.
+    #[default]
+    Auto,
+    /// All.
+    Always,
+    /// None: each is sent once.
+    Never,
+}
+
+/// What is shown while a run goes on.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+#[non_exhaustive]
+pub enum Show {
+    /// A bar on a terminal, nothing in a pipe.
+    #[default]
+    Auto,
+    /// A bar on a terminal, a line every ten seconds in a pipe.
+    Always,
+    /// Nothing.
+    Never,
+    /// An object a second.
+    Json,
+}
+
+impl Options {
+    /// A run over this input with every default.
+    #[must_use]
+    pub fn new(input: Input) -> Self {
+        // A batch has time: it waits as long as the server says.
+        let settings = Settings {
+            max_wait: None,
+            ..Settings::default()
+        };
+        Self {
+            input,
+            output: None,
+            base_url: None,
+            keys: Vec::new(),
+            profile: None,
+            settings,
+            replay: Replays::default(),
+            idempotency_header: None,
+            ordered: false,
+            retry_failed: false,
+            limit: None,
+            grace: Duration::from_secs(1),
+            progress: Show::default(),
+        }
+    }
+}

@@ -1,0 +1,492 @@
+//! A run from its first line to its summary.
+//!
+//! One thread does everything but reading the input: how fast it goes is decided elsewhere, and a
+//! second thread would only cost wake-ups. Lines are handed to the limiter ahead of their turn;
+//! what is behind them waits in the file.
+
+use std::collections::VecDeque;
+use std::io;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering::Relaxed};
+use std::time::Duration;
+
+use tokio::sync::mpsc;
+use tokio::task::JoinSet;
+use tokio::time::{self, MissedTickBehavior};
+
+use crate::Time;
+use crate::client::{Changes, Clock};
+
+use super::error::Error;
+use super::hosts::Hosts;
+use super::ids::{Index, Place, State};
+use super::inflight::InFlight;
+use super::options::{Input, Options};
+use super::output::Journal;
+use super::progress::{Progress, Status};
+use super::record::{Code, Ending, Record};
+use super::request::BadLine;
+use super::resume::{self, Earlier};
+use super::rewrite;
+use super::send::{Done, Door, READ_AHEAD, Recorded, Sender};
+use super::signals::{Signal, Signals};
+use super::source::{self, Batch, Plan, SharedIndex, Work};
+use super::summary::{Outcome, Summary};
+use super::tally::{Tally, Why};
+
+/// Does what is left of a batch. Needs a tokio runtime with time and I/O, of one thread.
+///
+/// # Errors
+///
+/// What is wrong with input, output or settings; nothing was sent then.
+pub async fn run(options: Options) -> Result<Outcome, Error> {
+    Hosts::check(&options)?;
+    let stream = options.input.is_stream();
+    let (journal, index, earlier) = open(&options, stream)?;
+    let inflight = InFlight::open(&journal, |id| match index.find(id) {
+        Some(place) => index.state(place) == State::Open,
+        None => stream,
+    });
+    let inflight = inflight.map_err(|source| journal.unwritable(source))?;
+    let counts = index.counts();
+    let index = SharedIndex::new(index);
+    let mut work = read(&options, stream, &index)?;
+    // Until here a signal ends the process: nothing was sent, and files are whole at any moment.
+    let mut signals = Signals::new().map_err(Error::Runtime)?;
+    let before = counts.last
+        - if options.retry_failed {
+            counts.failed
+        } else {
+            0
+        };
+    let mut run = Run {
+        progress: Progress::new(options.progress, (!stream).then_some(counts.lines)),
+        tally: Tally {
+            before,
+            ..Tally::default()
+        },
+        door: Arc::new(Door::new(inflight)),
+        index: index.clone(),
+        journal,
+        options: &options,
+        clock: Clock::new(),
+        sender: None,
+        changes: None,
+        tasks: JoinSet::new(),
+        backlog: VecDeque::new(),
+        bytes: 0,
+        stop: None,
+        grace_ends: None,
+        input_ended: false,
+    };
+    run.until_done(&mut work, &mut signals).await;
+    let whole = run.stop.is_none() && (!stream || options.limit.is_none());
+    if whole {
+        run.put_in_order(&mut signals, earlier).await;
+    }
+    run.finish(&earlier, whole || !stream)
+}
+
+/// Checks input and output, and finds what is left to do.
+fn open(options: &Options, stream: bool) -> Result<(Journal, Index, Earlier), Error> {
+    let mut index = match &options.input {
+        Input::File(path) if !stream => resume::index(path)?,
+        _ => Index::of_stream(),
+    };
+    let mut journal = match &options.output {
+        Some(path) => Journal::open(path)?,
+        None => Journal::stdout(),
+    };
+    refuse_same_file(&journal, &options.input)?;
+    let earlier = resume::read_back(&mut index, &mut journal, stream)?;
+    Ok((journal, index, earlier))
+}
+
+/// Input and output must differ.
+pub(crate) fn refuse_same_file(journal: &Journal, input: &Input) -> Result<(), Error> {
+    match input {
+        Input::File(path) if journal.is_file(path) => Err(Error::SameFile { path: path.clone() }),
+        _ => Ok(()),
+    }
+}
+
+/// Begins to read the input.
+pub(crate) fn read(
+    options: &Options,
+    stream: bool,
+    index: &SharedIndex,
+) -> Result<mpsc::Receiver<Batch>, Error> {
+    let plan = Plan {
+        base: options.base_url.clone(),
+        retry_failed: options.retry_failed,
+        limit: options.limit,
+    };
+    match &options.input {
+        Input::File(path) if !stream => source::of_file(path, index.clone(), plan),
+        Input::File(path) => {
+            let open = |source| Error::OpenInput {
+                path: path.clone(),
+                source,
+            };
+            source::of_stream(
+                std::fs::File::open(path).map_err(open)?,
+                index.clone(),
+                plan,
+            )
+        }
+        Input::Stdin => source::of_stream(io::stdin(), index.clone(), plan),
+    }
+}
+
+struct Run<'a> {
+    options: &'a Options,
+    journal: Journal,
+    index: SharedIndex,
+    clock: Clock,
+    door: Arc<Door>,
+    /// Made when the first request shows which host the keys are for.
+    sender: Option<Arc<Sender>>,
+    changes: Option<Changes>,
+    tasks: JoinSet<Done>,
+    /// Lines that were read and wait for room.
+    backlog: VecDeque<Work>,
+    /// What all lines in `tasks` take of memory.
+    bytes: usize,
+    tally: Tally,
+    progress: Progress,
+    stop: Option<Stop>,
+    grace_ends: Option<time::Instant>,
+    input_ended: bool,
+}
+
+/// Why a run ends before its input.
+#[derive(Debug)]
+enum Stop {
+    Signal(Signal),
+    /// Every further request would fail the same way.
+    Hopeless(String),
+    Failed(Error),
+}
+
+impl Run<'_> {
+    async fn until_done(&mut self, work: &mut mpsc::Receiver<Batch>, signals: &mut Signals) {
+        let interval = self.progress.interval();
+        let mut tick = time::interval(interval.unwrap_or(Duration::from_secs(3600)));
+        tick.set_missed_tick_behavior(MissedTickBehavior::Delay);
+        let door = Arc::clone(&self.door);
+        loop {
+            self.admit();
+            let more_to_read = self.backlog.is_empty() && !self.input_ended && self.stop.is_none();
+            if self.tasks.is_empty() && !more_to_read {
+                break;
+            }
+            let grace_ends = self.grace_ends;
+            tokio::select! {
+                biased;
+                signal = signals.next() => self.on_signal(signal),
+                () = at(grace_ends), if grace_ends.is_some() => self.abort(),
+                _ = tick.tick(), if interval.is_some() => self.show(),
+                batch = work.recv(), if more_to_read && self.has_room() => self.on_read(batch),
+                Some(done) = self.tasks.join_next() => {
+                    self.on_done(done);
+                    while let Some(done) = self.tasks.try_join_next() {
+                        self.on_done(done);
+                    }
+                }
+                () = door.hungry.notified() => {}
+            }
+        }
+        self.progress.end();
+    }
+
+    fn has_room(&self) -> bool {
+        self.door.waiting() < READ_AHEAD && (self.bytes < MOST_BYTES || self.tasks.is_empty())
+    }
+
+    /// Hands lines to the limiter while there is room.
+    fn admit(&mut self) {
+        while self.stop.is_none() && self.has_room() {
+            let Some(work) = self.backlog.pop_front() else {
+                break;
+            };
+            let url = match &work.request {
+                Ok(request) => &request.url,
+                Err(fault) => {
+                    let fault = fault.clone();
+                    self.on_bad_line(&work, &fault);
+                    continue;
+                }
+            };
+            let sender = match &self.sender {
+                Some(sender) => Arc::clone(sender),
+                None => match Sender::new(self.options, url, &self.door, self.clock) {
+                    Ok(sender) => {
+                        self.changes = Some(sender.hosts.main().changes());
+                        Arc::clone(self.sender.insert(Arc::new(sender)))
+                    }
+                    Err(error) => return self.fail(error),
+                },
+            };
+            self.bytes += work.size;
+            self.tasks.spawn(sender.send(work));
+            self.door.active.store(self.tasks.len(), Relaxed);
+        }
+    }
+
+    fn on_read(&mut self, batch: Option<Batch>) {
+        match batch {
+            None => self.input_ended = true,
+            Some(Ok(lines)) => self.backlog.extend(lines),
+            Some(Err(error)) => self.fail(error),
+        }
+    }
+
+    fn on_bad_line(&mut self, work: &Work, fault: &BadLine) {
+        if self.sender.is_none() && fault.wants_base() {
+            let line = self.index.lock().line(work.place);
+            return self.fail(Error::NoBase { line });
+        }
+        let line = self.index.lock().line(work.place);
+        let message = format!("line {line}: {fault}");
+        let ending = Ending::Failure {
+            code: Code::BadLine,
+            message: &message,
+        };
+        let mut record = Vec::new();
+        Record {
+            id: work.request_id,
+            custom_id: &work.named.text,
+            ending,
+            attempts: 0,
+            key: None,
+            waited: Duration::ZERO,
+            took: Duration::ZERO,
+            last: true,
+        }
+        .write(&mut record);
+        let (state, why) = (State::Failed, Why::Code(Code::BadLine));
+        self.record(
+            work.place,
+            Recorded {
+                line: record,
+                state,
+                why,
+                key: None,
+            },
+        );
+    }
+
+    fn on_done(&mut self, done: Result<Done, tokio::task::JoinError>) {
+        // Nothing aborts a task, so this is a bug in it: better to stop than to lose a line.
+        let done = done.expect("a request does not panic");
+        self.bytes -= done.size;
+        self.door.active.store(self.tasks.len(), Relaxed);
+        self.tally.attempts += u64::from(done.attempts);
+        self.tally.refused += u64::from(done.refused);
+        if done.attempts > 0 {
+            let left_unanswered = self.index.lock().state(done.place) == State::Unanswered;
+            let again = left_unanswered || done.slot.is_some_and(|slot| slot.again);
+            self.tally.sent += 1;
+            self.tally.again += u64::from(again);
+        }
+        let recorded = done
+            .record
+            .is_some_and(|record| self.record(done.place, record));
+        if let Some(slot) = done.slot.filter(|_| recorded) {
+            self.door.leave(slot);
+        }
+        if let Some(source) = self.door.fault() {
+            self.fail(self.journal.unwritable(source));
+        }
+        if let (Some(why), None) = (done.hopeless, &self.stop) {
+            self.stop(Stop::Hopeless(why));
+        }
+    }
+
+    /// Writes a record. False if it could not be written.
+    fn record(&mut self, place: Place, record: Recorded) -> bool {
+        if matches!(self.stop, Some(Stop::Failed(_))) {
+            return false;
+        }
+        match self.journal.append(&record.line) {
+            Ok(offset) => {
+                self.index.lock().set(place, record.state, offset);
+                self.tally.add(record.state, record.why, record.key);
+                true
+            }
+            Err(error) => {
+                self.fail(error);
+                false
+            }
+        }
+    }
+
+    fn on_signal(&mut self, signal: Signal) {
+        if self.stop.is_some() && self.grace_ends.is_some() {
+            return self.abort();
+        }
+        let flying = self.door.flying();
+        if flying > 0 {
+            let grace = humantime::format_duration(self.options.grace);
+            self.progress.note(&format!(
+                "stopping: {flying} in flight have {grace} to end; a second signal stops at once"
+            ));
+        }
+        self.grace_ends = Some(self.clock.instant(self.clock.now() + self.options.grace));
+        self.stop(Stop::Signal(signal));
+    }
+
+    /// Sends nothing more. What is in flight goes on.
+    fn stop(&mut self, why: Stop) {
+        self.stop.get_or_insert(why);
+        self.door.shut();
+        self.backlog.clear();
+        if let Some(sender) = &self.sender {
+            sender.hosts.close();
+            sender.fair.notify_waiters();
+        }
+    }
+
+    /// Takes back what is in flight, too.
+    fn abort(&mut self) {
+        self.grace_ends = None;
+        if let Some(sender) = &self.sender {
+            sender.abort.cancel();
+        }
+    }
+
+    /// Stops at once: what comes back could not be kept.
+    fn fail(&mut self, error: Error) {
+        if !matches!(self.stop, Some(Stop::Failed(_))) {
+            self.stop = Some(Stop::Failed(error));
+        }
+        self.door.shut();
+        self.backlog.clear();
+        if let Some(sender) = &self.sender {
+            sender.hosts.close();
+        }
+        self.abort();
+    }
+
+    fn show(&mut self) {
+        let now = self.clock.now();
+        while let Some(change) = self.changes.as_mut().and_then(Changes::try_next) {
+            self.progress.on_change(&change);
+        }
+        let outage = self
+            .sender
+            .as_ref()
+            .map(|sender| sender.outage().lasts(now));
+        let status = Status {
+            tally: &self.tally,
+            flying: self.door.flying(),
+            waiting: self.door.waiting(),
+            outage: outage.unwrap_or_default(),
+        };
+        self.progress.show(&status, now);
+    }
+
+    /// Sorts the output, or what else it needs. A signal leaves it as it is.
+    async fn put_in_order(&mut self, signals: &mut Signals, earlier: Earlier) {
+        let journal = std::mem::replace(&mut self.journal, Journal::stdout());
+        let (index, ordered) = (self.index.clone(), self.options.ordered);
+        let interrupted = Arc::new(AtomicBool::new(false));
+        let stop = Arc::clone(&interrupted);
+        let mut order = tokio::task::spawn_blocking(move || {
+            let mut journal = journal;
+            let end = journal.sync();
+            let end = end.and_then(|()| {
+                rewrite::rewrite(&mut journal, &mut index.lock(), &earlier, ordered, &stop)
+            });
+            (journal, end)
+        });
+        let end = loop {
+            tokio::select! {
+                end = &mut order => break end,
+                signal = signals.next() => {
+                    interrupted.store(true, Relaxed);
+                    self.stop.get_or_insert(Stop::Signal(signal));
+                }
+            }
+        };
+        let (journal, end) = end.expect("putting in order does not panic");
+        self.journal = journal;
+        match end {
+            Ok(()) => self.door.forget(),
+            Err(error) => {
+                self.stop.get_or_insert(Stop::Failed(error));
+            }
+        }
+    }
+
+    /// Says what was done. `known` is whether every line was read.
+    fn finish(self, earlier: &Earlier, known: bool) -> Result<Outcome, Error> {
+        let (counts, moved) = {
+            let index = self.index.lock();
+            (index.counts(), index.moved())
+        };
+        let elapsed = self.clock.now().since(Time::START);
+        let mut summary = Summary::new(&self.tally, known.then_some(counts), elapsed);
+        summary.limited = self.options.limit.is_some();
+        summary.notices = self.notices(earlier, moved);
+        let mut interrupted = None;
+        match self.stop {
+            None => {}
+            Some(Stop::Signal(signal)) => interrupted = Some(signal),
+            Some(Stop::Hopeless(why)) => summary.stopped = Some(why),
+            Some(Stop::Failed(error)) if error.is_usage() => return Err(error),
+            Some(Stop::Failed(error)) => summary.stopped = Some(error.to_string()),
+        }
+        Ok(Outcome {
+            summary,
+            interrupted,
+        })
+    }
+
+    fn notices(&self, earlier: &Earlier, moved: u64) -> Vec<String> {
+        let mut notices = Vec::new();
+        let mut say = |count: u64, what: &str| {
+            if count > 0 {
+                notices.push(format!("{count} {what}"));
+            }
+        };
+        say(
+            moved,
+            "lines moved since their requests were done: not sent again",
+        );
+        say(
+            earlier.edited,
+            "records are of lines that were edited since: dropped at the end",
+        );
+        say(
+            earlier.strangers,
+            "records have ids that are not in the input: kept",
+        );
+        say(
+            earlier.damage.lines,
+            "damaged lines in the output: their requests were done again",
+        );
+        say(
+            u64::from(earlier.damage.cut),
+            "torn record was cut off the output's end",
+        );
+        let others = self
+            .sender
+            .as_ref()
+            .map_or(0, |sender| sender.hosts.others());
+        if !self.options.keys.is_empty() {
+            say(others as u64, "other hosts were called without a key");
+        }
+        notices
+    }
+}
+
+async fn at(moment: Option<time::Instant>) {
+    match moment {
+        Some(moment) => time::sleep_until(moment).await,
+        None => std::future::pending().await,
+    }
+}
+
+/// What lines in the hands of the limiter may take of memory, unless a single one takes more.
+const MOST_BYTES: usize = 32 << 20;

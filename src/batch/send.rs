@@ -1,0 +1,441 @@
+//! One request on its way: through the limiter, out of the door, and back with what became of it.
+
+use std::io;
+use std::sync::atomic::{AtomicBool, AtomicU32, AtomicUsize, Ordering::Relaxed};
+use std::sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError};
+use std::time::Duration;
+
+use async_trait::async_trait;
+use http::header::{HeaderName, HeaderValue, RETRY_AFTER};
+use http::{Extensions, StatusCode};
+use reqwest::Url;
+use reqwest_middleware::{Middleware, Next};
+use tokio::sync::Notify;
+use tokio_util::sync::CancellationToken;
+
+use crate::client::{Clock, Report};
+use crate::scheduler::events::{Fingerprint, Replay};
+
+use super::ending::{self, Reply, Unread};
+use super::error::Error;
+use super::hosts::Hosts;
+use super::ids::{Id, Place, State};
+use super::inflight::{InFlight, Slot};
+use super::options::{Options, Replays};
+use super::outage::{Outage, Pass};
+use super::record::{Record, RequestId};
+use super::request::Request;
+use super::source::Work;
+use super::tally::Why;
+
+/// What all requests of a run share.
+#[derive(Debug)]
+pub(crate) struct Sender {
+    pub(crate) hosts: Hosts,
+    door: Arc<Door>,
+    clock: Clock,
+    replay: Replays,
+    idempotency_header: Option<HeaderName>,
+    outage: Mutex<Outage>,
+    /// Wakes those who wait for the end of an outage.
+    pub(crate) fair: Notify,
+    /// Takes back what is in flight.
+    pub(crate) abort: CancellationToken,
+}
+
+/// What became of a line.
+#[derive(Debug)]
+pub(crate) struct Done {
+    pub(crate) place: Place,
+    /// What it took of memory.
+    pub(crate) size: usize,
+    pub(crate) slot: Option<Slot>,
+    pub(crate) attempts: u32,
+    pub(crate) refused: u32,
+    /// None where nothing was sent and the run is being stopped: the next run does it.
+    pub(crate) record: Option<Recorded>,
+    /// What every further request would run into too.
+    pub(crate) hopeless: Option<String>,
+}
+
+/// A record, ready to be written.
+#[derive(Debug)]
+pub(crate) struct Recorded {
+    pub(crate) line: Vec<u8>,
+    pub(crate) state: State,
+    pub(crate) why: Why,
+    pub(crate) key: Option<Fingerprint>,
+}
+
+impl Sender {
+    /// A sender of requests whose first goes to `first`.
+    ///
+    /// # Errors
+    ///
+    /// A key or a setting is not valid.
+    pub(crate) fn new(
+        options: &Options,
+        first: &Url,
+        door: &Arc<Door>,
+        clock: Clock,
+    ) -> Result<Self, Error> {
+        Ok(Self {
+            hosts: Hosts::new(options, first, Arc::clone(door))?,
+            door: Arc::clone(door),
+            clock,
+            replay: options.replay,
+            idempotency_header: options.idempotency_header.clone(),
+            outage: Mutex::default(),
+            fair: Notify::new(),
+            abort: CancellationToken::new(),
+        })
+    }
+
+    /// Does a line, and answers with its record.
+    pub(crate) async fn send(self: Arc<Self>, work: Work) -> Done {
+        let mark = Arc::new(Mark::new(work.named.id));
+        let start = self.clock.now();
+        let Work {
+            place,
+            named,
+            request_id,
+            request,
+            size,
+        } = work;
+        let request = request.expect("a bad line is recorded without being sent");
+        let sent = self.attempts(request, request_id, &mark);
+        let (reply, report) = match self.abort.run_until_cancelled(sent).await {
+            Some(end) => end,
+            None => (Some(Reply::cancelled()), None),
+        };
+        let attempts = mark.attempts.load(Relaxed);
+        let hopeless = reply.as_ref().and_then(Reply::hopeless);
+        let stopped = self.door.is_shut();
+        let record = reply
+            // Whatever the reason, a line that was not sent is as it was before the run.
+            .filter(|reply| attempts > 0 || !stopped || matches!(reply, Reply::Answer(_)))
+            .map(|reply| {
+                let took = self.clock.now().since(start);
+                let report = report.as_ref();
+                let key = report.map(|report| report.key);
+                let key = key.filter(|key| *key != Fingerprint::ANONYMOUS);
+                let state = reply.state();
+                let mut line = Vec::with_capacity(RECORD + reply.size());
+                Record {
+                    id: request_id,
+                    custom_id: &named.text,
+                    ending: reply.ending(),
+                    attempts,
+                    key,
+                    waited: report.map_or(Duration::ZERO, |report| report.waited),
+                    took,
+                    last: state.is_final(),
+                }
+                .write(&mut line);
+                Recorded {
+                    line,
+                    state,
+                    why: reply.why(),
+                    key,
+                }
+            });
+        Done {
+            place,
+            size,
+            slot: mark.slot.get().copied(),
+            attempts,
+            refused: mark.refused.load(Relaxed),
+            record,
+            hopeless,
+        }
+    }
+
+    /// Asks the limiter until there is an end. None if the run is being stopped.
+    async fn attempts(
+        &self,
+        mut request: Request,
+        request_id: RequestId,
+        mark: &Arc<Mark>,
+    ) -> (Option<Reply>, Option<Report>) {
+        self.prepare(&mut request, request_id);
+        let replayable = request.ask.replay == Replay::Always || request.method.is_idempotent();
+        let mut broken = 0;
+        loop {
+            if !self.wait_for_fair_weather().await {
+                return (None, None);
+            }
+            let mut extensions = Extensions::new();
+            extensions.insert(request.ask.clone());
+            extensions.insert(Arc::clone(mark));
+            let client = self.hosts.client(&request.url);
+            let sent = client
+                .http
+                .execute_with_extensions(request.to_reqwest(), &mut extensions);
+            let response = match sent.await {
+                Ok(response) => response,
+                Err(error) => {
+                    let unsent = ending::is_unsent(&error);
+                    let transport = crate::Error::of(&error).is_none();
+                    if transport && self.is_outage() && (unsent || replayable) {
+                        continue;
+                    }
+                    return (Some(Reply::of_error(&error)), None);
+                }
+            };
+            let flying = self.door.fly();
+            let report = extensions.remove::<Report>();
+            let read = Reply::read(response, report.as_ref(), &client.profile, &self.clock).await;
+            drop(flying);
+            let reply = match read {
+                Ok(reply) => reply,
+                Err(Unread::TooLarge) => Reply::too_large(),
+                Err(Unread::Broken(error)) => {
+                    broken += 1;
+                    if replayable && (self.is_outage() || broken < BROKEN_BODIES) {
+                        continue;
+                    }
+                    Reply::network(ending::describe_transport(&error), true)
+                }
+            };
+            self.on_answer();
+            return (Some(reply), report);
+        }
+    }
+
+    fn prepare(&self, request: &mut Request, id: RequestId) {
+        let profile = &self.hosts.client(&request.url).profile;
+        let by_profile = || profile.idempotency_header().map(HeaderName::from_static);
+        let header = self.idempotency_header.clone().or_else(by_profile);
+        let known = header.is_some();
+        if let Some(name) = header {
+            let value = HeaderValue::try_from(id.to_string()).expect("it is ASCII");
+            request.headers.entry(name).or_insert(value);
+        }
+        let path = request.url.path().trim_end_matches('/');
+        let generates = profile.replays(path) || GENERATION.iter().any(|end| path.ends_with(end));
+        request.ask.replay = match self.replay {
+            Replays::Always => Replay::Always,
+            Replays::Never => Replay::Never,
+            Replays::Auto if known || generates => Replay::Always,
+            Replays::Auto => request.ask.replay,
+        };
+    }
+
+    /// Notes an end without an answer; whether it is one of many.
+    fn is_outage(&self) -> bool {
+        !self.door.is_shut() && self.outage().on_failure(self.clock.now())
+    }
+
+    fn on_answer(&self) {
+        if self.outage().on_answer() {
+            self.fair.notify_waiters();
+        }
+    }
+
+    /// False if the run is being stopped.
+    async fn wait_for_fair_weather(&self) -> bool {
+        loop {
+            let fair = self.fair.notified();
+            let now = self.clock.now();
+            let pass = self.outage().pass(now);
+            match pass {
+                _ if self.door.is_shut() => return false,
+                Pass::Open => return true,
+                Pass::Wait(until) => {
+                    tokio::select! {
+                        () = fair => {}
+                        () = tokio::time::sleep(until.since(now)) => {}
+                    }
+                }
+            }
+        }
+    }
+
+    pub(crate) fn outage(&self) -> MutexGuard<'_, Outage> {
+        self.outage.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+/// The last place before the wire: nothing passes it once it is shut, and what passes is marked.
+///
+/// It stands inside the limiter, so that it sees every attempt.
+#[derive(Debug)]
+pub(crate) struct Door {
+    shut: AtomicBool,
+    /// Attempts on the wire and answers being read.
+    flying: AtomicUsize,
+    /// Lines handed to the limiter that have no record.
+    pub(crate) active: AtomicUsize,
+    /// Told when few are left that wait.
+    pub(crate) hungry: Notify,
+    inflight: Option<InFlight>,
+    fault: Mutex<Option<io::Error>>,
+}
+
+impl Door {
+    /// A door that marks what passes in this file.
+    pub(crate) fn new(inflight: Option<InFlight>) -> Self {
+        Self {
+            shut: AtomicBool::new(false),
+            flying: AtomicUsize::new(0),
+            active: AtomicUsize::new(0),
+            hungry: Notify::new(),
+            inflight,
+            fault: Mutex::new(None),
+        }
+    }
+
+    /// Lets nothing more out.
+    pub(crate) fn shut(&self) {
+        self.shut.store(true, Relaxed);
+    }
+
+    /// Whether nothing more goes out.
+    pub(crate) fn is_shut(&self) -> bool {
+        self.shut.load(Relaxed)
+    }
+
+    /// Lines that wait for their turn.
+    pub(crate) fn waiting(&self) -> usize {
+        self.active.load(Relaxed).saturating_sub(self.flying())
+    }
+
+    /// Requests on the wire.
+    pub(crate) fn flying(&self) -> usize {
+        self.flying.load(Relaxed)
+    }
+
+    /// Says that a line has its record.
+    pub(crate) fn leave(&self, slot: Slot) {
+        if let Some(inflight) = &self.inflight {
+            inflight.leave(slot);
+        }
+    }
+
+    /// Ends the file of marks: there is a record of everything.
+    pub(crate) fn forget(&self) {
+        if let Some(inflight) = &self.inflight {
+            inflight.remove();
+        }
+    }
+
+    /// Why nothing could be marked, if so.
+    pub(crate) fn fault(&self) -> Option<io::Error> {
+        self.fault
+            .lock()
+            .unwrap_or_else(PoisonError::into_inner)
+            .take()
+    }
+
+    fn fly(&self) -> Flight<'_> {
+        self.flying.fetch_add(1, Relaxed);
+        if self.waiting() < READ_AHEAD / 2 {
+            self.hungry.notify_one();
+        }
+        Flight(self)
+    }
+
+    fn mark(&self, mark: &Mark) -> io::Result<()> {
+        if let (Some(inflight), None) = (&self.inflight, mark.slot.get()) {
+            let slot = inflight.enter(mark.id)?;
+            mark.slot
+                .set(slot)
+                .expect("attempts of one request follow each other");
+        }
+        mark.attempts.fetch_add(1, Relaxed);
+        Ok(())
+    }
+}
+
+/// Counts as on the wire until it is dropped.
+struct Flight<'a>(&'a Door);
+
+impl Drop for Flight<'_> {
+    fn drop(&mut self) {
+        self.0.flying.fetch_sub(1, Relaxed);
+    }
+}
+
+/// What is known of one line's attempts.
+#[derive(Debug)]
+pub(crate) struct Mark {
+    id: Id,
+    slot: OnceLock<Slot>,
+    attempts: AtomicU32,
+    refused: AtomicU32,
+}
+
+impl Mark {
+    fn new(id: Id) -> Self {
+        let (attempts, refused) = (AtomicU32::new(0), AtomicU32::new(0));
+        Self {
+            id,
+            slot: OnceLock::new(),
+            attempts,
+            refused,
+        }
+    }
+}
+
+/// The door as a middleware.
+#[derive(Clone, Debug)]
+pub(crate) struct AtTheDoor(pub(crate) Arc<Door>);
+
+#[async_trait]
+impl Middleware for AtTheDoor {
+    async fn handle(
+        &self,
+        request: reqwest::Request,
+        extensions: &mut Extensions,
+        next: Next<'_>,
+    ) -> reqwest_middleware::Result<reqwest::Response> {
+        let door = &self.0;
+        let mark = extensions.get::<Arc<Mark>>().map(Arc::clone);
+        let mark = mark.expect("every request of a run has its mark");
+        if door.is_shut() {
+            return Err(reqwest_middleware::Error::middleware(Stopping));
+        }
+        if let Err(error) = door.mark(&mark) {
+            *door.fault.lock().unwrap_or_else(PoisonError::into_inner) = Some(error);
+            door.shut();
+            return Err(reqwest_middleware::Error::middleware(Stopping));
+        }
+        let flight = door.fly();
+        let result = next.run(request, extensions).await;
+        drop(flight);
+        if let Ok(response) = &result {
+            let refused = match response.status() {
+                StatusCode::TOO_MANY_REQUESTS => true,
+                StatusCode::SERVICE_UNAVAILABLE => response.headers().contains_key(RETRY_AFTER),
+                status => status.as_u16() == OVERLOADED,
+            };
+            mark.refused.fetch_add(u32::from(refused), Relaxed);
+        }
+        result
+    }
+}
+
+/// Nothing more is sent.
+#[derive(Debug, thiserror::Error)]
+#[error("the run is being stopped; it was not sent")]
+struct Stopping;
+
+/// So many lines wait for their turn, so that a high priority among them goes first.
+pub(crate) const READ_AHEAD: usize = 1_000;
+
+/// Paths of calls that generate: doing them twice costs money and harms nothing.
+const GENERATION: [&str; 4] = [
+    "/chat/completions",
+    "/responses",
+    "/messages",
+    "/embeddings",
+];
+
+/// How often an answer may break off in the middle, as often as a request may fail otherwise.
+const BROKEN_BODIES: u32 = 4;
+
+/// Several vendors' own status for being full.
+const OVERLOADED: u16 = 529;
+
+/// What a record takes beside the body.
+const RECORD: usize = 320;

@@ -1,0 +1,289 @@
+//! What a run says when it ends: a table for people, an object for programs.
+
+use std::collections::BTreeMap;
+use std::fmt;
+use std::time::Duration;
+
+use serde::Serialize;
+
+use super::ids::Counts;
+use super::signals::Signal;
+use super::tally::{Tally, Why};
+
+/// How a run ended.
+#[derive(Debug)]
+#[non_exhaustive]
+pub struct Outcome {
+    /// What was done.
+    pub summary: Summary,
+    /// The signal that stopped it, if one did.
+    pub interrupted: Option<Signal>,
+}
+
+impl Outcome {
+    /// 0 if all is done and succeeded, 1 if something failed or is left, 130 or 143 if a signal
+    /// came first. Where the number of lines was limited, only those count.
+    #[must_use]
+    pub fn exit_code(&self) -> u8 {
+        let summary = &self.summary;
+        let unfinished: u64 = summary.unfinished_by.values().sum();
+        let left = match summary.left {
+            Some(left) if !summary.limited => left,
+            _ => unfinished,
+        };
+        match self.interrupted {
+            Some(signal) => signal.exit_code(),
+            None => u8::from(summary.stopped.is_some() || summary.failures > 0 || left > 0),
+        }
+    }
+}
+
+/// What a run has done, and what is left.
+#[derive(Debug, Serialize)]
+pub struct Summary {
+    /// Lines with something on them, if the whole input was read.
+    pub lines: Option<u64>,
+    /// Of these, lines that earlier runs have done for good.
+    pub done_before: u64,
+    /// Lines of which at least one attempt was sent.
+    pub sent: u64,
+    /// Attempts sent.
+    pub attempts: u64,
+    /// Lines that succeeded in this run.
+    pub succeeded: u64,
+    /// Lines that failed for good in this run.
+    pub failed: u64,
+    /// The same by reason: a status, or the code of an error.
+    pub failed_by: BTreeMap<String, u64>,
+    /// Lines whose record says that the next run does them again, by reason.
+    pub unfinished_by: BTreeMap<String, u64>,
+    /// Lines without a final record, if the whole input is known.
+    pub left: Option<u64>,
+    /// Attempts that the server refused for going too fast or for being full.
+    pub refused: u64,
+    /// Lines that an earlier run had sent too when it was killed.
+    pub sent_again: u64,
+    /// From start to end, in milliseconds.
+    pub elapsed_ms: u64,
+    /// Records a second.
+    pub rate: f64,
+    /// Successes by the fingerprint of their key.
+    pub keys: BTreeMap<String, u64>,
+    /// Lines whose last record is a final failure, of this run or an earlier one.
+    #[serde(skip)]
+    pub(crate) failures: u64,
+    /// Whether the number of lines was limited.
+    #[serde(skip)]
+    pub(crate) limited: bool,
+    /// Why the run stopped before its end, if it did.
+    pub stopped: Option<String>,
+    /// What else is worth knowing.
+    pub notices: Vec<String>,
+}
+
+impl Summary {
+    /// What a run has done. `counts` are of all lines, if all are known.
+    pub(crate) fn new(tally: &Tally, counts: Option<Counts>, elapsed: Duration) -> Self {
+        let seconds = elapsed.as_secs_f64().max(1e-3);
+        let now = tally.succeeded + tally.all_failed();
+        let named = |reasons: &BTreeMap<Why, u64>| {
+            reasons
+                .iter()
+                .map(|(why, count)| (why.to_string(), *count))
+                .collect()
+        };
+        Self {
+            lines: counts.map(|counts| counts.lines),
+            done_before: counts.map_or(tally.before, |counts| counts.last.saturating_sub(now)),
+            sent: tally.sent,
+            attempts: tally.attempts,
+            succeeded: tally.succeeded,
+            failed: tally.all_failed(),
+            failed_by: named(&tally.failed),
+            unfinished_by: named(&tally.unfinished),
+            left: counts.map(|counts| counts.lines - counts.last),
+            failures: counts.map_or_else(|| tally.all_failed(), |counts| counts.failed),
+            limited: false,
+            refused: tally.refused,
+            sent_again: tally.again,
+            elapsed_ms: elapsed.as_millis() as u64,
+            rate: (tally.recorded() as f64 / seconds * 10.0).round() / 10.0,
+            keys: tally
+                .keys
+                .iter()
+                .map(|(key, count)| (key.to_string(), *count))
+                .collect(),
+            stopped: None,
+            notices: Vec::new(),
+        }
+    }
+}
+
+impl fmt::Display for Summary {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let mut row = |name: &str, value: &dyn fmt::Display| writeln!(f, "{name:<12}  {value}");
+        if self.done_before > 0 {
+            row("done before", &Grouped(self.done_before))?;
+        }
+        let attempts = match self.attempts {
+            attempts if attempts == self.sent => String::new(),
+            attempts => format!(", {} attempts", Grouped(attempts)),
+        };
+        row("sent", &format_args!("{}{attempts}", Grouped(self.sent)))?;
+        row("succeeded", &Grouped(self.succeeded))?;
+        if self.failed > 0 {
+            row("failed", &Reasons(self.failed, &self.failed_by))?;
+        }
+        let unfinished = self.unfinished_by.values().sum();
+        match self.left {
+            Some(0) => {}
+            Some(left) if left > unfinished => {
+                row("left to do", &Reasons(left, &self.unfinished_by))?;
+            }
+            _ if unfinished > 0 => row("left to do", &Reasons(unfinished, &self.unfinished_by))?,
+            _ => {}
+        }
+        row("refused", &Grouped(self.refused))?;
+        if self.sent_again > 0 {
+            let again = Grouped(self.sent_again);
+            row(
+                "sent again",
+                &format_args!("{again}, in flight when an earlier run was killed"),
+            )?;
+        }
+        let elapsed = Rounded(Duration::from_millis(self.elapsed_ms));
+        row(
+            "elapsed",
+            &format_args!("{elapsed}, {} a second", self.rate),
+        )?;
+        if self.keys.len() > 1 {
+            for (key, count) in &self.keys {
+                row(&format!("  {key}"), &Grouped(*count))?;
+            }
+        }
+        for notice in &self.notices {
+            row("note", notice)?;
+        }
+        if let Some(stopped) = &self.stopped {
+            row("stopped", stopped)?;
+        }
+        Ok(())
+    }
+}
+
+/// A number with its thousands apart.
+pub(crate) struct Grouped(pub(crate) u64);
+
+impl fmt::Display for Grouped {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let digits = self.0.to_string();
+        let mut text = String::with_capacity(digits.len() * 4 / 3);
+        for (at, digit) in digits.chars().enumerate() {
+            if at > 0 && (digits.len() - at).is_multiple_of(3) {
+                text.push(',');
+            }
+            text.push(digit);
+        }
+        f.pad(&text)
+    }
+}
+
+/// A duration as people say it: its two largest units.
+pub(crate) struct Rounded(pub(crate) Duration);
+
+impl fmt::Display for Rounded {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let seconds = self.0.as_secs();
+        let text = match (seconds / 86_400, seconds / 3_600 % 24, seconds / 60 % 60) {
+            (0, 0, 0) if seconds < 10 => format!("{:.1} s", self.0.as_secs_f64()),
+            (0, 0, 0) => format!("{seconds} s"),
+            (0, 0, minutes) => format!("{minutes} min {} s", seconds % 60),
+            (0, hours, minutes) => format!("{hours} h {minutes} min"),
+            (days, hours, _) => format!("{days} d {hours} h"),
+        };
+        f.pad(&text)
+    }
+}
+
+struct Reasons<'a>(u64, &'a BTreeMap<String, u64>);
+
+impl fmt::Display for Reasons<'_> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{}", Grouped(self.0))?;
+        let mut reasons: Vec<_> = self.1.iter().collect();
+        reasons.sort_by_key(|(_, count)| std::cmp::Reverse(**count));
+        for (at, (why, count)) in reasons.iter().enumerate() {
+            let before = if at == 0 { ": " } else { ", " };
+            write!(f, "{before}{why} x {}", Grouped(**count))?;
+        }
+        Ok(())
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::super::ids::State;
+    use super::super::record::Code;
+    use super::*;
+
+    fn tally() -> Tally {
+        let mut tally = Tally {
+            before: 10,
+            sent: 1_250,
+            attempts: 1_300,
+            ..Tally::default()
+        };
+        for _ in 0..1_200 {
+            tally.add(State::Succeeded, Why::Status(200), None);
+        }
+        for _ in 0..12 {
+            tally.add(State::Failed, Why::Status(400), None);
+        }
+        tally.add(State::Failed, Why::Code(Code::BadLine), None);
+        tally.add(State::Refused, Why::Status(429), None);
+        tally
+    }
+
+    #[test]
+    fn the_table_says_what_failed_why_and_what_is_left() {
+        let counts = Counts {
+            lines: 2_000,
+            last: 1_223,
+            failed: 13,
+        };
+        let summary = Summary::new(&tally(), Some(counts), Duration::from_secs(65));
+        let text = summary.to_string();
+        for row in [
+            "done before   10\n",
+            "sent          1,250, 1,300 attempts\n",
+            "succeeded     1,200\n",
+            "failed        13: 400 x 12, bad_line x 1\n",
+            "left to do    777: 429 x 1\n",
+            "elapsed       1 min 5 s, 18.7 a second\n",
+        ] {
+            assert!(text.contains(row), "{row} is not in\n{text}");
+        }
+        assert!(text.lines().all(|line| line.len() <= 80));
+    }
+
+    #[test]
+    fn the_object_names_reasons_as_records_do() {
+        let summary = Summary::new(&tally(), None, Duration::from_secs(1));
+        let value = serde_json::to_value(&summary).expect("JSON");
+        assert_eq!(value["failed_by"]["400"], 12);
+        assert_eq!(value["failed_by"]["bad_line"], 1);
+        assert_eq!(value["unfinished_by"]["429"], 1);
+        assert_eq!(value["left"], serde_json::Value::Null);
+    }
+
+    #[test]
+    fn durations_have_two_units_and_numbers_their_thousands() {
+        let text = |seconds| Rounded(Duration::from_secs_f64(seconds)).to_string();
+        assert_eq!(text(1.25), "1.2 s");
+        assert_eq!(text(59.9), "59 s");
+        assert_eq!(text(3_599.0), "59 min 59 s");
+        assert_eq!(text(90_000.0), "1 d 1 h");
+        assert_eq!(Grouped(999).to_string(), "999");
+        assert_eq!(Grouped(10_000_000).to_string(), "10,000,000");
+    }
+}

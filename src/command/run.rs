@@ -1,0 +1,317 @@
+//! `paceline run`: the requests of a file, once each.
+
+use std::fmt::Display;
+use std::fs;
+use std::path::{Path, PathBuf};
+use std::process::ExitCode;
+use std::str::FromStr;
+use std::time::Duration;
+
+use clap::ValueEnum;
+use http::HeaderName;
+use paceline::batch::{self, Error, Input, Options, Replays, Show};
+use paceline::{ApiKey, Ceiling, Profile};
+use reqwest::Url;
+
+/// Sends the requests of a file, once each, as fast as the API allows.
+///
+/// Each line of INPUT is one request in the form of OpenAI's Batch API, {"custom_id", "method",
+/// "url", "body"}, or of Anthropic's, {"custom_id", "params"}. A url may be relative to --base-url;
+/// "headers", "priority", "tenant", "group", "bucket" and "cost" may be added. OUTPUT gets one line
+/// a request. The same command again goes on where it was stopped: what is done for good is not
+/// sent again.
+#[derive(clap::Args)]
+#[command(after_help = EXAMPLES)]
+pub(crate) struct Args {
+    /// The requests, one a line; `-` is stdin.
+    input: PathBuf,
+    /// Where results go [default: stdout, which cannot be resumed].
+    #[arg(short, long, value_name = "FILE")]
+    output: Option<PathBuf>,
+    /// What relative urls are resolved against.
+    #[arg(long, value_name = "URL")]
+    base_url: Option<Url>,
+    /// Take a key from this environment variable; repeat it for more keys.
+    #[arg(long, value_name = "NAME")]
+    key_env: Vec<String>,
+    /// Take keys from this file, one a line; may be repeated.
+    #[arg(long, value_name = "PATH")]
+    key_file: Vec<PathBuf>,
+    /// Where a key goes: bearer, header:NAME or query:NAME.
+    #[arg(long, value_name = "PLACE", default_value = "bearer")]
+    auth: Auth,
+    /// Which vendor's API it is [default: by its host]; a wrong name lists those that are known.
+    #[arg(long, value_name = "VENDOR", value_parser = profile)]
+    profile: Option<Profile>,
+    /// Never more than this per key, such as 500/1m or 1/1s+10%; may be repeated.
+    #[arg(long, value_name = "RATE")]
+    rate: Vec<Ceiling>,
+    /// Never more than this in flight in all.
+    #[arg(long, value_name = "N", value_parser = clap::value_parser!(u32).range(1..))]
+    max_concurrency: Option<u32>,
+    /// Never more than this in flight per key.
+    #[arg(long, value_name = "N", value_parser = clap::value_parser!(u32).range(1..))]
+    key_concurrency: Option<u32>,
+    /// Send each request at most so often [default: 4 for errors, 11 for refusals].
+    #[arg(long, value_name = "N", value_parser = clap::value_parser!(u16).range(1..))]
+    max_attempts: Option<u16>,
+    /// Give up a request after this [default: never].
+    #[arg(long, value_name = "DURATION", value_parser = humantime::parse_duration)]
+    max_wait: Option<Duration>,
+    /// Sort the output as the input at the end.
+    #[arg(long)]
+    ordered: bool,
+    /// Do what failed for good again too.
+    #[arg(long)]
+    retry_failed: bool,
+    /// What may be sent again after the server may have processed it: auto takes idempotent
+    /// methods and generation calls of language models.
+    #[arg(long, value_enum, value_name = "WHAT", default_value_t = Replay::Auto)]
+    replay: Replay,
+    /// The header by which the server knows a request that it has seen.
+    #[arg(long, value_name = "NAME")]
+    idempotency_header: Option<HeaderName>,
+    /// What is shown meanwhile: auto shows a bar on a terminal and nothing in a pipe.
+    #[arg(long, value_enum, value_name = "HOW", default_value_t = Progress::Auto)]
+    progress: Progress,
+    /// How the summary on stderr looks.
+    #[arg(long, value_enum, value_name = "FORM", default_value_t = Form::Table)]
+    summary: Form,
+    /// How long what is in flight may take after Ctrl-C or SIGTERM; a second one stops at once.
+    #[arg(
+        long,
+        value_name = "DURATION",
+        default_value = "1s",
+        value_parser = humantime::parse_duration
+    )]
+    grace: Duration,
+    /// Stop after so many requests.
+    #[arg(long, value_name = "N")]
+    limit: Option<u64>,
+    /// Check everything, send nothing, change nothing.
+    #[arg(long)]
+    dry_run: bool,
+}
+
+/// Runs the batch and prints its summary.
+pub(crate) fn run(args: Args) -> ExitCode {
+    let (dry_run, form) = (args.dry_run, args.summary);
+    let options = match args.options() {
+        Ok(options) => options,
+        Err(error) => return usage(&error),
+    };
+    if dry_run {
+        return check(&options);
+    }
+    // One thread: see `batch::run`.
+    let runtime = tokio::runtime::Builder::new_current_thread()
+        .enable_all()
+        .build();
+    let outcome = match runtime {
+        Ok(runtime) => {
+            let outcome = runtime.block_on(batch::run(options));
+            // A thread that still reads from a terminal would keep the process alive.
+            runtime.shutdown_background();
+            outcome
+        }
+        Err(error) => Err(Error::Runtime(error)),
+    };
+    match outcome {
+        Ok(outcome) => {
+            match form {
+                Form::Table => eprint!("{}", outcome.summary),
+                Form::Json => match serde_json::to_string(&outcome.summary) {
+                    Ok(line) => eprintln!("{line}"),
+                    Err(error) => eprintln!("paceline run: cannot print the summary: {error}"),
+                },
+            }
+            ExitCode::from(outcome.exit_code())
+        }
+        Err(error) => usage(&error),
+    }
+}
+
+fn check(options: &Options) -> ExitCode {
+    match batch::check(options) {
+        Ok(check) => {
+            print!("{check}");
+            ExitCode::from(u8::from(check.bad > 0))
+        }
+        Err(error) => usage(&error),
+    }
+}
+
+fn usage(error: &dyn Display) -> ExitCode {
+    eprintln!("paceline run: {error}");
+    ExitCode::from(super::USAGE)
+}
+
+impl Args {
+    fn options(self) -> Result<Options, String> {
+        let input = if self.input == Path::new("-") {
+            Input::Stdin
+        } else {
+            Input::File(self.input)
+        };
+        let mut options = Options::new(input);
+        options.output = self.output;
+        options.base_url = self.base_url;
+        options.profile = self.profile;
+        for name in &self.key_env {
+            options.keys.push(self.auth.key(&secret_in_env(name)?));
+        }
+        for path in &self.key_file {
+            let secrets = secrets_in_file(path)?;
+            options
+                .keys
+                .extend(secrets.iter().map(|secret| self.auth.key(secret)));
+        }
+        let settings = &mut options.settings;
+        settings.ceilings = self.rate;
+        settings.max_concurrency = self.max_concurrency;
+        settings.max_wait = self.max_wait;
+        if let Some(most) = self.key_concurrency {
+            settings.key_concurrency = most;
+        }
+        if let Some(attempts) = self.max_attempts {
+            settings.retry.refusals = attempts - 1;
+            settings.retry.errors = attempts - 1;
+        }
+        options.replay = self.replay.into();
+        options.idempotency_header = self.idempotency_header;
+        options.ordered = self.ordered;
+        options.retry_failed = self.retry_failed;
+        options.limit = self.limit;
+        options.grace = self.grace;
+        options.progress = self.progress.into();
+        Ok(options)
+    }
+}
+
+/// Where a key goes.
+#[derive(Clone, Debug)]
+enum Auth {
+    Bearer,
+    Header(HeaderName),
+    Query(String),
+}
+
+impl Auth {
+    fn key(&self, secret: &str) -> ApiKey {
+        match self {
+            Self::Bearer => ApiKey::bearer(secret),
+            Self::Header(name) => ApiKey::header(name, secret),
+            Self::Query(name) => ApiKey::query(name.clone(), secret),
+        }
+    }
+}
+
+impl FromStr for Auth {
+    type Err = String;
+
+    fn from_str(text: &str) -> Result<Self, String> {
+        match text.split_once(':') {
+            None if text == "bearer" => Ok(Self::Bearer),
+            Some(("header", name)) => match HeaderName::from_str(name) {
+                Ok(name) => Ok(Self::Header(name)),
+                Err(_) => Err("the name after `header:` is no header name".to_owned()),
+            },
+            Some(("query", name)) if !name.is_empty() => Ok(Self::Query(name.to_owned())),
+            _ => Err("it is none of bearer, header:NAME, query:NAME".to_owned()),
+        }
+    }
+}
+
+#[derive(Clone, Copy, ValueEnum)]
+enum Replay {
+    Auto,
+    Always,
+    Never,
+}
+
+impl From<Replay> for Replays {
+    fn from(replay: Replay) -> Self {
+        match replay {
+            Replay::Auto => Self::Auto,
+            Replay::Always => Self::Always,
+            Replay::Never => Self::Never,
+        }
+    }
+}
+
+#[derive(Clone, Copy, ValueEnum)]
+enum Progress {
+    Auto,
+    Always,
+    Never,
+    Json,
+}
+
+impl From<Progress> for Show {
+    fn from(progress: Progress) -> Self {
+        match progress {
+            Progress::Auto => Self::Auto,
+            Progress::Always => Self::Always,
+            Progress::Never => Self::Never,
+            Progress::Json => Self::Json,
+        }
+    }
+}
+
+#[derive(Clone, Copy, ValueEnum)]
+enum Form {
+    Table,
+    Json,
+}
+
+fn profile(name: &str) -> Result<Profile, String> {
+    Profile::by_name(name).ok_or_else(|| {
+        let names: Vec<_> = Profile::names().collect();
+        format!("it is none of {}", names.join(", "))
+    })
+}
+
+fn secret_in_env(name: &str) -> Result<String, String> {
+    // What does not look like a name may be the key itself, and is not repeated.
+    let is_name = |byte: u8| byte.is_ascii_uppercase() || byte.is_ascii_digit() || byte == b'_';
+    let shown = name.bytes().all(is_name);
+    match std::env::var(name) {
+        Ok(secret) if !secret.trim().is_empty() => Ok(secret),
+        Ok(_) if shown => Err(format!(
+            "the environment variable {name} of --key-env is empty"
+        )),
+        Err(_) if shown => Err(format!(
+            "the environment variable {name} of --key-env is not set: export {name}=…"
+        )),
+        _ => Err(
+            "--key-env takes the name of an environment variable that holds a key, \
+                  not the key itself; this one is not set or empty"
+                .to_owned(),
+        ),
+    }
+}
+
+fn secrets_in_file(path: &Path) -> Result<Vec<String>, String> {
+    let shown = path.display();
+    let text = fs::read_to_string(path)
+        .map_err(|error| format!("cannot read the keys in {shown}: {error}"))?;
+    let lines = text.trim_start_matches('\u{feff}').lines().map(str::trim);
+    let secrets: Vec<_> = lines
+        .filter(|line| !line.is_empty() && !line.starts_with('#'))
+        .map(str::to_owned)
+        .collect();
+    if secrets.is_empty() {
+        return Err(format!("there is no key in {shown}: write one a line"));
+    }
+    Ok(secrets)
+}
+
+const EXAMPLES: &str = "\
+Example:
+  paceline run questions.jsonl -o answers.jsonl \\
+      --base-url https://api.openai.com --key-env OPENAI_API_KEY
+  paceline run hotels.jsonl -o prices.jsonl --key-file keys.txt \\
+      --auth query:applicationId --rate 1/1s+10%
+
+Exit codes: 0 all done and all succeeded, 1 something failed or is left to do,
+2 wrong usage, 130 or 143 stopped by a signal; the same command goes on.";

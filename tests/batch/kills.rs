@@ -1,0 +1,241 @@
+//! Whatever kills a run, and whenever: the next one finishes, once each.
+
+use std::collections::HashSet;
+use std::fs;
+use std::thread;
+use std::time::Duration;
+
+use super::server::{Answer, Server};
+use super::{Batch, Ended, is_empty_folder_beside, now, text, until};
+
+/// An input with everything that inputs have: a BOM, CRLF, blank and bad lines, long lines, lines
+/// without an id and no newline at the end. Answers it with the number of lines that count.
+fn untidy(lines: usize) -> (String, usize) {
+    let mut input = String::from("\u{feff}");
+    let mut count = 0;
+    for n in 0..lines {
+        let pad = if n % 50 == 7 {
+            "x".repeat(20_000)
+        } else {
+            String::new()
+        };
+        let line = match n % 20 {
+            3 => "   ".to_owned(),
+            9 => format!("{{\"custom_id\": \"broken{n}\", "),
+            14 => format!("{{\"url\":\"/a\",\"body\":{{\"n\":{n},\"pad\":\"{pad}\"}}}}"),
+            _ => format!(
+                "{{\"custom_id\":\"id{n}\",\"url\":\"/a\",\"body\":{{\"n\":{n},\"pad\":\"{pad}\"}}}}"
+            ),
+        };
+        count += usize::from(n % 20 != 3);
+        input.push_str(&line);
+        if n + 1 < lines {
+            input.push_str(if n % 3 == 0 { "\r\n" } else { "\n" });
+        }
+    }
+    (input, count)
+}
+
+#[test]
+fn after_twenty_kills_every_line_has_exactly_one_record_in_order() {
+    let (input, count) = untidy(600);
+    let server = Server::new(|call| {
+        let delay = Duration::from_millis(2 + call.body.len() as u64 % 7);
+        Answer::json(200, &call.body).after(delay)
+    });
+    let batch = Batch::new(&input, &server.url()).with(&["--ordered", "--max-concurrency", "4"]);
+    for kill in 0..20_u64 {
+        let mut run = batch.start();
+        // Spread over the whole life of a run, its start included.
+        thread::sleep(Duration::from_millis(5 + kill * 37 % 61));
+        run.kill().expect("it runs or has run");
+        run.wait().expect("it ends");
+    }
+    let end = batch.run();
+    assert_eq!(end.code(), 1, "bad lines are failures: {}", end.stderr);
+
+    let records = batch.records();
+    assert_eq!(records.len(), count);
+    assert!(records.iter().all(|record| record["final"] == true));
+    let ids: HashSet<String> = batch.ids().into_iter().collect();
+    assert_eq!(ids.len(), count, "no id stands twice");
+    let numbers: Vec<u64> = records
+        .iter()
+        .filter_map(|record| record["response"]["body"]["n"].as_u64())
+        .collect();
+    assert!(
+        numbers.is_sorted(),
+        "the output is in the order of the input"
+    );
+    assert_eq!(
+        numbers.len(),
+        count - 600 / 20,
+        "all but the bad lines were answered"
+    );
+    assert!(is_empty_folder_beside(
+        &batch.output(),
+        &["in.jsonl", "out.jsonl"]
+    ));
+}
+
+#[test]
+fn what_was_in_flight_at_a_kill_is_sent_again_with_the_same_key_and_counted() {
+    let input: String = (0..40)
+        .map(|n| format!("{{\"custom_id\":\"id{n}\",\"url\":\"/a\",\"body\":{n}}}\n"))
+        .collect();
+    let server = Server::new(|_| Answer::json(200, "{}").after(Duration::from_millis(100)));
+    let batch = Batch::new(&input, &server.url()).with(&[
+        "--max-concurrency",
+        "8",
+        "--idempotency-header",
+        "Idempotency-Key",
+        "--summary",
+        "json",
+    ]);
+    let mut run = batch.start();
+    until("half of the work", || server.calls().len() > 20);
+    run.kill().expect("it runs");
+    run.wait().expect("it ends");
+
+    let end = batch.run();
+    assert_eq!(end.code(), 0, "{}", end.stderr);
+    let twice: Vec<_> = server
+        .bodies()
+        .into_iter()
+        .filter(|(_, count)| *count > 1)
+        .collect();
+    let again = end.summary()["sent_again"].as_u64().expect("a number") as usize;
+    assert!(
+        !twice.is_empty() && twice.len() <= again && again <= 8,
+        "{twice:?} but {again}"
+    );
+    for (body, count) in twice {
+        assert_eq!(count, 2, "{body}");
+        let keys: HashSet<_> = server
+            .calls()
+            .into_iter()
+            .filter(|call| call.body == body)
+            .map(|call| call.headers["idempotency-key"].clone())
+            .collect();
+        assert_eq!(keys.len(), 1, "{body} went out under {keys:?}");
+    }
+    assert_eq!(batch.records().len(), 40);
+}
+
+#[test]
+fn half_a_record_at_the_end_is_cut_off_and_done_again() {
+    let server = Server::new(|_| Answer::json(200, "{}"));
+    let input = "{\"custom_id\":\"a\",\"url\":\"/a\"}\n{\"custom_id\":\"b\",\"url\":\"/b\"}\n";
+    let batch = Batch::new(input, &server.url());
+    assert_eq!(batch.run().code(), 0);
+    let whole = fs::read(batch.output()).expect("an output");
+    fs::write(batch.output(), &whole[..whole.len() - 40]).expect("written");
+    let end = batch.run();
+    assert_eq!(end.code(), 0, "{}", end.stderr);
+    assert!(end.stderr.contains("torn"), "{}", end.stderr);
+    let mut ids = batch.ids();
+    ids.sort();
+    assert_eq!(
+        (ids, server.calls().len()),
+        (vec!["a".to_owned(), "b".to_owned()], 3)
+    );
+}
+
+#[cfg(unix)]
+#[test]
+fn a_signal_ends_a_run_within_its_grace_and_nothing_is_lost() {
+    for (name, code) in [("INT", 130), ("TERM", 143)] {
+        let input: String = (0..50)
+            .map(|n| format!("{{\"custom_id\":\"{n}\",\"url\":\"/a\"}}\n"))
+            .collect();
+        let slow = Server::new(|_| Answer::json(200, "{}").after(Duration::from_secs(20)));
+        let batch = Batch::new(&input, &slow.url()).with(&["--max-concurrency", "5"]);
+        let run = batch.start();
+        until("requests in flight", || slow.calls().len() == 5);
+        let start = now();
+        super::signal(&run, name);
+        let end = Ended::from(run.wait_with_output().expect("it ends"));
+        let took = start.elapsed_secs();
+        assert!((0.9..1.2).contains(&took), "{name} took {took} s");
+        assert_eq!(end.code(), code, "{}", end.stderr);
+        let records = batch.records();
+        assert_eq!(records.len(), 5, "only what was sent has a record");
+        assert!(
+            records
+                .iter()
+                .all(|record| record["error"]["code"] == "cancelled")
+        );
+        assert!(records.iter().all(|record| record["final"] == false));
+
+        let fast = Server::new(|_| Answer::json(200, "{}"));
+        let mut batch = batch.with(&["--summary", "json"]);
+        batch.base = fast.url();
+        let end = batch.run();
+        assert_eq!((end.code(), fast.calls().len()), (0, 50), "{}", end.stderr);
+        assert_eq!(end.summary()["sent_again"], 5);
+        assert_eq!(batch.records().len(), 50);
+    }
+}
+
+#[cfg(unix)]
+#[test]
+fn a_second_signal_stops_at_once() {
+    let server = Server::new(|_| Answer::json(200, "{}").after(Duration::from_secs(20)));
+    let batch = Batch::new("{\"url\":\"/a\"}", &server.url()).with(&["--grace", "1h"]);
+    let run = batch.start();
+    until("a request in flight", || server.calls().len() == 1);
+    super::signal(&run, "INT");
+    thread::sleep(Duration::from_millis(200));
+    let start = now();
+    super::signal(&run, "INT");
+    let end = Ended::from(run.wait_with_output().expect("it ends"));
+    assert!(start.elapsed_secs() < 0.5);
+    assert_eq!(end.code(), 130, "{}", end.stderr);
+}
+
+#[test]
+fn what_comes_back_within_the_grace_is_kept() {
+    let server = Server::new(|_| Answer::json(200, "{}").after(Duration::from_millis(500)));
+    let input = "{\"url\":\"/a\"}\n{\"url\":\"/b\"}\n";
+    let batch = Batch::new(input, &server.url()).with(&["--max-concurrency", "1"]);
+    let run = batch.start();
+    until("a request in flight", || server.calls().len() == 1);
+    super::signal(&run, "INT");
+    let end = Ended::from(run.wait_with_output().expect("it ends"));
+    assert_eq!(
+        (end.code(), server.calls().len()),
+        (130, 1),
+        "{}",
+        end.stderr
+    );
+    assert_eq!(batch.records()[0]["response"]["status_code"], 200);
+}
+
+#[test]
+fn an_outage_is_waited_out() {
+    let server = Server::new(|_| Answer::json(200, "{}").after(Duration::from_millis(20)));
+    let input: String = (0..200)
+        .map(|n| format!("{{\"custom_id\":\"{n}\",\"url\":\"/a\"}}\n"))
+        .collect();
+    let batch = Batch::new(&input, &server.url()).with(&["--max-concurrency", "4"]);
+    let run = batch.start();
+    until("a quarter of the work", || server.calls().len() > 50);
+    let address = server.address();
+    drop(server);
+    thread::sleep(Duration::from_secs(8));
+    let back = Server::on(address, |_| Answer::json(200, "{}"));
+    let end = Ended::from(run.wait_with_output().expect("it ends"));
+    let failed: Vec<_> = batch
+        .records()
+        .iter()
+        .filter(|record| record["final"] == false)
+        .map(|record| text(&record["error"]["code"]))
+        .collect();
+    assert!(
+        failed.len() <= 12,
+        "{} of 200 were given up: {}",
+        failed.len(),
+        end.stderr
+    );
+    assert!(back.calls().len() > 100);
+}

@@ -1,0 +1,193 @@
+//! Whoever uses it wrongly is told what to do, and nothing is sent.
+
+use std::fs;
+use std::time::Duration;
+
+use super::server::{Answer, Server};
+use super::{Batch, Ended, until};
+
+fn server() -> Server {
+    Server::new(|_| Answer::json(200, "{}"))
+}
+
+#[test]
+fn duplicate_ids_are_refused_with_both_lines_before_anything_is_sent() {
+    let server = server();
+    let input = "{\"custom_id\":\"a\",\"url\":\"/1\"}\n\n{\"custom_id\":\"a\",\"url\":\"/2\"}\n";
+    let batch = Batch::new(input, &server.url());
+    let end = batch.run();
+    assert_eq!((end.code(), server.calls().len()), (2, 0));
+    assert!(
+        end.stderr.contains("`a` on lines 1 and 3"),
+        "{}",
+        end.stderr
+    );
+    assert!(!batch.output().exists());
+}
+
+#[test]
+fn a_second_run_on_the_same_output_is_refused() {
+    let server = Server::new(|_| Answer::json(200, "{}").after(Duration::from_secs(3)));
+    let batch = Batch::new("{\"url\":\"/a\"}", &server.url());
+    let mut first = batch.start();
+    until("the first run's request", || server.calls().len() == 1);
+    let end = batch.run();
+    assert_eq!((end.code(), server.calls().len()), (2, 1));
+    assert!(
+        end.stderr.contains("another run writes to"),
+        "{}",
+        end.stderr
+    );
+    first.kill().expect("it runs");
+    first.wait().expect("it ends");
+}
+
+#[test]
+fn an_edited_line_is_sent_and_its_neighbours_are_not() {
+    let server = server();
+    let line = |n: u32| format!("{{\"url\":\"/{n}\"}}\n");
+    let batch = Batch::new(&(line(1) + &line(2) + &line(3)), &server.url()).with(&["--ordered"]);
+    assert_eq!(batch.run().code(), 0);
+    batch.write(&(line(1) + &line(20) + &line(3)));
+    let end = batch.run();
+    assert_eq!((end.code(), server.calls().len()), (0, 4), "{}", end.stderr);
+    assert!(end.stderr.contains("edited"), "{}", end.stderr);
+    assert_eq!(server.calls()[3].path, "/20");
+    assert_eq!(batch.records().len(), 3);
+
+    batch.write(&(line(0) + &line(1) + &line(20) + &line(3)));
+    let end = batch.run();
+    assert_eq!((end.code(), server.calls().len()), (0, 5), "{}", end.stderr);
+    assert_eq!(server.calls()[4].path, "/0");
+    let ids = batch.ids();
+    assert!(
+        ids.iter()
+            .zip(1..)
+            .all(|(id, n)| id.starts_with(&format!("line-{n}-"))),
+        "{ids:?}"
+    );
+}
+
+#[test]
+fn a_file_of_something_else_is_no_output() {
+    let server = server();
+    let batch = Batch::new("{\"url\":\"/a\"}", &server.url());
+    fs::write(batch.output(), "my notes\n").expect("written");
+    let end = batch.run();
+    assert_eq!((end.code(), server.calls().len()), (2, 0));
+    assert_eq!(fs::read(batch.output()).expect("there"), b"my notes\n");
+    assert!(end.stderr.contains("give another -o"), "{}", end.stderr);
+}
+
+#[cfg(target_os = "linux")]
+#[test]
+fn a_full_disk_stops_the_run_and_is_named() {
+    let server = server();
+    let input: String = (0..500)
+        .map(|n| format!("{{\"url\":\"/{n}\"}}\n"))
+        .collect();
+    let batch = Batch::new(&input, &server.url());
+    let mut command = std::process::Command::new(env!("CARGO_BIN_EXE_paceline"));
+    command
+        .arg("run")
+        .arg(batch.input())
+        .args(["-o", "/dev/full", "--base-url", &batch.base]);
+    let end = Ended::of(command);
+    assert_eq!(end.code(), 1, "{}", end.stderr);
+    assert!(
+        end.stderr.contains("make room on the disk"),
+        "{}",
+        end.stderr
+    );
+    assert!(server.calls().len() < 500);
+}
+
+#[test]
+fn every_mistake_is_answered_with_what_to_do() {
+    let server = server();
+    let run = |batch: Batch| {
+        let end = batch.run();
+        assert_eq!(end.code(), 2, "{}", end.stderr);
+        end.stderr
+    };
+    let batch = |options: &[&str]| Batch::new("{\"url\":\"/a\"}", &server.url()).with(options);
+    for (options, part) in [
+        (
+            &["--key-env", "NOT_SET_ANYWHERE"][..],
+            "export NOT_SET_ANYWHERE=",
+        ),
+        (&["--key-env", "sk-secret-1"], "not the key itself"),
+        (
+            &["--key-file", "/nowhere/keys"],
+            "cannot read the keys in /nowhere/keys",
+        ),
+        (&["--auth", "basic"], "bearer, header:NAME, query:NAME"),
+        (&["--rate", "5 per second"], "--rate"),
+        (&["--max-attempts", "0"], "--max-attempts"),
+        (&["--max-wait", "soon"], "--max-wait"),
+        (&["--max-concurrency", "0"], "--max-concurrency"),
+        (&["--grace", "short"], "--grace"),
+        (&["--key", "sk-secret-1"], "--key"),
+    ] {
+        let said = run(batch(options));
+        assert!(said.contains(part), "{options:?}: {said}");
+        assert!(!said.contains("sk-secret"), "{options:?}: {said}");
+    }
+    let missing = batch(&[]);
+    fs::remove_file(missing.input()).expect("there");
+    assert!(run(missing).contains("cannot open the input"));
+    let same = batch(&[]);
+    fs::hard_link(same.input(), same.output()).expect("linked");
+    assert!(run(same).contains("same file"));
+    let mut command = batch(&[]).command();
+    command.env("TWO", "a,b").args(["--key-env", "TWO"]);
+    let end = Ended::of(command);
+    assert!(
+        end.code() == 2 && end.stderr.contains("comma"),
+        "{}",
+        end.stderr
+    );
+    assert_eq!(server.calls().len(), 0);
+}
+
+#[test]
+fn a_relative_url_without_a_base_sends_nothing() {
+    let batch = Batch::new("{\"url\":\"/a\"}", "");
+    let mut command = std::process::Command::new(env!("CARGO_BIN_EXE_paceline"));
+    command
+        .arg("run")
+        .arg(batch.input())
+        .arg("-o")
+        .arg(batch.output());
+    let end = Ended::of(command);
+    assert_eq!(end.code(), 2);
+    assert!(
+        end.stderr.contains("--base-url https://api.openai.com"),
+        "{}",
+        end.stderr
+    );
+}
+
+#[test]
+fn a_dry_run_says_what_would_be_done_and_touches_nothing() {
+    let server = server();
+    let batch = Batch::new("{\"url\":\"/a\"}\n{bad\n", &server.url()).with(&["--dry-run"]);
+    let end = batch.run();
+    assert_eq!((end.code(), server.calls().len()), (1, 0), "{}", end.stderr);
+    assert!(
+        end.stdout.contains("line 2: it is not JSON"),
+        "{}",
+        end.stdout
+    );
+    assert!(!batch.output().exists());
+}
+
+#[test]
+fn a_limit_does_so_many_and_the_next_run_the_rest() {
+    let server = server();
+    let input: String = (0..10).map(|n| format!("{{\"url\":\"/{n}\"}}\n")).collect();
+    let batch = Batch::new(&input, &server.url()).with(&["--limit", "4"]);
+    assert_eq!((batch.run().code(), server.calls().len()), (0, 4));
+    assert_eq!((batch.run().code(), server.calls().len()), (0, 8));
+    assert_eq!((batch.run().code(), server.calls().len()), (0, 10));
+}
