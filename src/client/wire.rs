@@ -61,34 +61,28 @@ pub(super) async fn counting<F: Future>(attempt: F) -> (F::Output, u32) {
 }
 
 /// The URL of an attempt as it is shown: without a key in it.
-pub(super) struct Shown {
+pub(super) struct Shown<'a> {
+    key: &'a ApiKey,
     /// As it was sent.
     sent: Url,
-    /// As the caller gave it.
-    given: Url,
-    /// The key among the parameters, if it is there.
-    secret: Option<String>,
+    /// As the caller gave it, where that is another.
+    given: Option<Url>,
 }
 
-impl Shown {
+impl<'a> Shown<'a> {
     /// Puts the key on an attempt.
-    pub(super) fn put_key(key: &ApiKey, request: &mut Request) -> Self {
+    pub(super) fn put_key(key: &'a ApiKey, request: &mut Request) -> Self {
         key.put_on(request.headers_mut());
-        let given = request.url().clone();
-        let secret = key.query_pair().map(|(name, secret)| {
+        let given = key.query_pair().map(|(name, secret)| {
+            let given = request.url().clone();
             request
                 .url_mut()
                 .query_pairs_mut()
                 .append_pair(name, secret);
-            let query = request.url().query().unwrap_or_default();
-            query.rsplit('&').next().unwrap_or_default().to_owned()
+            given
         });
         let sent = request.url().clone();
-        Self {
-            sent,
-            given,
-            secret,
-        }
+        Self { key, sent, given }
     }
 
     /// Whether a response shows that it came after a redirect.
@@ -118,18 +112,34 @@ impl Shown {
 
     /// What to show for a URL that must not be shown.
     fn clean(&self, url: &Url) -> Option<Url> {
-        let secret = self.secret.as_deref()?;
         if *url == self.sent {
-            return Some(self.given.clone());
+            return self.given.clone();
         }
-        // A redirect may carry the parameters along.
-        let query = url.query().filter(|query| query.contains(secret))?;
-        let rest: Vec<_> = query.split('&').filter(|&pair| pair != secret).collect();
-        let rest = (!rest.is_empty()).then(|| rest.join("&").replace(secret, ""));
+        // A redirect may carry the parameters along, and a server repeat what it was sent.
+        let secret = self.key.expose_secret();
+        let encoded = form_urlencoded(secret);
+        let shows = |text: &str| text.contains(secret) || text.contains(&*encoded);
+        if secret.len() < SHORTEST_SECRET || !shows(url.as_str()) {
+            return None;
+        }
         let mut url = url.clone();
+        let pairs = url.query().unwrap_or_default().split('&');
+        let rest: Vec<_> = pairs.filter(|pair| !shows(pair)).collect();
+        let rest = (!rest.is_empty()).then(|| rest.join("&"));
         url.set_query(rest.as_deref());
+        if shows(url.as_str()) {
+            url.set_path("/");
+            url.set_fragment(None);
+        }
         Some(url)
     }
+}
+
+/// A secret as it stands in a query.
+fn form_urlencoded(secret: &str) -> String {
+    let mut url = Url::parse("http://a/").expect("a URL");
+    url.query_pairs_mut().append_key_only(secret);
+    url.query().unwrap_or_default().to_owned()
 }
 
 /// What a transport error says about whether the request has left.
@@ -157,6 +167,8 @@ fn is_refused_stream(error: &reqwest::Error) -> bool {
 
 /// The host that reqwest gives to a response without a URL.
 const NO_URL: &str = "no.url.provided.local";
+/// A shorter text occurs in URLs by chance.
+const SHORTEST_SECRET: usize = 6;
 /// The most redirects that are followed within one origin.
 const REDIRECTS: usize = 3;
 /// `h2`'s words for RST_STREAM with REFUSED_STREAM, and for a GOAWAY without error from the server

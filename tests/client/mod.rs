@@ -4,3 +4,5 @@ mod cancelling;
 mod chain;
 mod listening;
 mod provider;
+mod secrets;
+mod sockets;

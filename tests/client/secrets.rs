@@ -1,0 +1,214 @@
+//! Where secrets go, on real sockets: to their host, and nowhere else.
+
+use std::error::Error as _;
+use std::fmt::Write as _;
+use std::time::Duration;
+
+use paceline::scheduler::events::What;
+use paceline::{ApiKey, Limiter};
+use reqwest_middleware::{ClientBuilder, ClientWithMiddleware};
+use wiremock::matchers::{method, path};
+use wiremock::{Mock, MockServer, ResponseTemplate};
+
+const SECRET: &str = "sk-hunter2";
+
+/// A key of each kind.
+fn keys() -> [ApiKey; 3] {
+    [
+        ApiKey::bearer(SECRET),
+        ApiKey::header("x-api-key", SECRET),
+        ApiKey::query("api_key", SECRET),
+    ]
+}
+
+fn client(limiter: &Limiter) -> ClientWithMiddleware {
+    let client = paceline::http_client().timeout(Duration::from_millis(300));
+    ClientBuilder::new(client.build().unwrap())
+        .with(limiter.clone())
+        .build()
+}
+
+fn limiter(key: &ApiKey) -> Limiter {
+    let mut retry = paceline::RetrySettings::default();
+    retry.errors = 0;
+    let limiter = Limiter::builder().key(key.clone()).retry(retry);
+    assert!(!format!("{limiter:?}").contains(SECRET));
+    limiter.build().unwrap()
+}
+
+/// Everything that a program could print of an error.
+fn printed(error: &reqwest_middleware::Error) -> String {
+    let mut text = format!("{error} {error:?} {error:#?}");
+    let mut cause = error.source();
+    while let Some(error) = cause {
+        write!(text, " {error} {error:?}").unwrap();
+        cause = error.source();
+    }
+    text
+}
+
+fn answer(server: &MockServer, to: &str, template: ResponseTemplate) -> impl Future<Output = ()> {
+    Mock::given(method("GET"))
+        .and(path(to))
+        .respond_with(template)
+        .mount(server)
+}
+
+/// What a server was sent, as text.
+async fn sent_to(server: &MockServer) -> Vec<String> {
+    let requests = server.received_requests().await.unwrap();
+    let shown = requests.iter().map(|request| {
+        let headers: Vec<_> = request
+            .headers
+            .iter()
+            .map(|(name, value)| format!("{name}: {}", value.to_str().unwrap()))
+            .collect();
+        format!("{} {}", request.url, headers.join(" "))
+    });
+    shown.collect()
+}
+
+#[tokio::test]
+async fn the_host_of_a_key_gets_it_and_the_caller_sees_the_url_without_it() {
+    let server = MockServer::start().await;
+    answer(
+        &server,
+        "/v1",
+        ResponseTemplate::new(200).set_body_string("served"),
+    )
+    .await;
+    for key in keys() {
+        let limiter = limiter(&key);
+        let url = format!("{}/v1?page=1", server.uri());
+        let reply = client(&limiter).get(&url).send().await.unwrap();
+        assert_eq!(reply.url().as_str(), url);
+        assert!(!format!("{reply:?} {limiter:?} {key:?}").contains(SECRET));
+        assert_eq!(reply.content_length(), Some(6));
+        assert_eq!(reply.text().await.unwrap(), "served");
+    }
+    let sent = sent_to(&server).await;
+    assert_eq!(sent.len(), 3);
+    assert!(
+        sent.iter().all(|request| request.contains(SECRET)),
+        "{sent:?}"
+    );
+}
+
+#[tokio::test]
+async fn a_redirect_to_another_host_is_not_followed() {
+    let (server, other) = (MockServer::start().await, MockServer::start().await);
+    let there = format!("{}/there?api_key={SECRET}", other.uri());
+    let away = ResponseTemplate::new(302).insert_header("location", there);
+    answer(&server, "/v1", away).await;
+    for key in keys() {
+        let url = format!("{}/v1", server.uri());
+        let reply = client(&limiter(&key)).get(&url).send().await.unwrap();
+        assert_eq!(
+            (reply.status().as_u16(), reply.url().as_str()),
+            (302, &*url)
+        );
+    }
+    assert_eq!(sent_to(&other).await, [""; 0]);
+}
+
+#[tokio::test]
+async fn a_redirect_that_repeats_the_key_shows_it_nowhere_and_is_charged() {
+    let server = MockServer::start().await;
+    let there = format!("/there?page=1&api_key={SECRET}&b=2");
+    let here = ResponseTemplate::new(302).insert_header("location", there);
+    answer(&server, "/v1", here).await;
+    answer(&server, "/there", ResponseTemplate::new(200)).await;
+    let [.., key] = keys();
+    let limiter = Limiter::builder().key(key).ceiling("2/1h").build().unwrap();
+    let url = format!("{}/v1", server.uri());
+    let reply = client(&limiter).get(&url).send().await.unwrap();
+    assert_eq!(reply.url().query(), Some("page=1&b=2"));
+    assert!(!format!("{reply:?}").contains(SECRET));
+    let third = limiter.try_acquire(Default::default()).unwrap();
+    assert!(third.is_none(), "the hop counts too");
+}
+
+#[tokio::test]
+async fn errors_of_every_kind_show_no_secret() {
+    let server = MockServer::start().await;
+    let slow = ResponseTemplate::new(200).set_delay(Duration::from_secs(5));
+    answer(&server, "/slow", slow).await;
+    let cut = ResponseTemplate::new(200)
+        .insert_header("content-length", "100")
+        .set_body_string("x");
+    answer(&server, "/cut", cut).await;
+    let round = ResponseTemplate::new(302)
+        .insert_header("location", format!("/round?again=1&api_key={SECRET}"));
+    answer(&server, "/round", round).await;
+    // Nothing listens where a listener has just been.
+    let gone = std::net::TcpListener::bind("127.0.0.1:0").unwrap();
+    let nobody = format!("http://{}", gone.local_addr().unwrap());
+    drop(gone);
+    for key in keys() {
+        for url in [
+            format!("{}/slow", server.uri()),
+            format!("{}/round", server.uri()),
+            format!("{nobody}/"),
+            format!("{nobody}/?page=1"),
+        ] {
+            let error = client(&limiter(&key)).get(&url).send().await.unwrap_err();
+            let text = printed(&error);
+            assert!(!text.contains(SECRET), "{text}");
+            assert!(text.contains("http://127.0.0.1"), "it says where: {text}");
+        }
+    }
+}
+
+#[tokio::test]
+async fn another_host_is_passed_by_without_key_and_gates_and_that_is_told_once() {
+    let (server, other) = (MockServer::start().await, MockServer::start().await);
+    for server in [&server, &other] {
+        answer(server, "/v1", ResponseTemplate::new(200)).await;
+    }
+    for key in keys() {
+        let limiter = Limiter::builder().key(key).ceiling("1/1h").build().unwrap();
+        let mut changes = limiter.changes();
+        let client = client(&limiter);
+        for server in [&server, &other, &other] {
+            client
+                .get(format!("{}/v1", server.uri()))
+                .send()
+                .await
+                .unwrap();
+        }
+        let told = std::iter::from_fn(|| changes.try_next());
+        let told = told.filter(|change| matches!(change.what, What::PassedBy { .. }));
+        assert_eq!(told.count(), 1);
+    }
+    let sent = sent_to(&other).await;
+    assert_eq!(sent.len(), 6);
+    assert!(
+        !sent.iter().any(|request| request.contains(SECRET)),
+        "{sent:?}"
+    );
+}
+
+#[tokio::test]
+async fn hosts_that_were_told_are_served_whoever_comes_first() {
+    let (server, other) = (MockServer::start().await, MockServer::start().await);
+    for server in [&server, &other] {
+        answer(server, "/v1", ResponseTemplate::new(200)).await;
+    }
+    let [key, ..] = keys();
+    let limiter = Limiter::builder()
+        .key(key)
+        .hosts([server.address().to_string()]);
+    let client = client(&limiter.build().unwrap());
+    client
+        .get(format!("{}/v1", other.uri()))
+        .send()
+        .await
+        .unwrap();
+    client
+        .get(format!("{}/v1", server.uri()))
+        .send()
+        .await
+        .unwrap();
+    assert!(sent_to(&server).await[0].contains(SECRET));
+    assert!(!sent_to(&other).await[0].contains(SECRET));
+}
