@@ -4,5 +4,6 @@ mod cancelling;
 mod chain;
 mod listening;
 mod provider;
+mod runtimes;
 mod secrets;
 mod sockets;

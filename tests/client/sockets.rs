@@ -213,7 +213,7 @@ async fn a_refusal_reaches_the_application_as_the_server_sent_it() {
 async fn a_refusal_whose_body_never_comes_holds_nothing_up() {
     let url = raw(|mut stream| async move {
         let mut start = [0; 1024];
-        stream.read(&mut start).await?;
+        let _ = stream.read(&mut start).await?;
         stream
             .write_all(b"HTTP/1.1 400 No\r\ncontent-length: 9\r\n\r\nhalf")
             .await?;
