@@ -154,6 +154,7 @@ impl Ledger {
             let Some(told) = Told::of(reading) else {
                 continue;
             };
+            let known = self.quotas.len();
             let index = self.find_or_add(reading, &told, spend, timing, now);
             let span = self.span(reading, timing, spend, now);
             let quota = &mut self.quotas[index];
@@ -175,7 +176,7 @@ impl Ledger {
                 refused,
             };
             quota.on_reading(&told, span, &origin, timing, now);
-            if (quota.law, quota.limit) != before || spend.marks.get(index).is_none() {
+            if (quota.law, quota.limit) != before || index >= known {
                 changed(What::Quota {
                     dimension: quota.dimension,
                     limit: quota.limit,
@@ -185,6 +186,8 @@ impl Ledger {
         }
         if self.quotas.is_empty() {
             self.silent = self.silent.saturating_add(1);
+        } else {
+            self.unread = VecDeque::new();
         }
         for &(dimension, actual) in &feedback.cost {
             self.settle(spend, dimension, actual);
@@ -250,16 +253,17 @@ impl Ledger {
             return index;
         }
         let mut quota = Quota::new(reading.dimension, reading.scope.clone(), told, now);
-        let unseen = self.sent - spend.order.min(self.sent);
-        if self.quotas.is_empty() {
-            for (at, cost) in self.unread.drain(..) {
+        if self.unread.is_empty() {
+            // What was sent since is known by number only.
+            let price = quota.price(&spend.cost);
+            let since = self.sent.saturating_sub(spend.order) as f64;
+            quota.on_sent(price, timing, spend.at);
+            quota.on_sent(price * since, timing, now);
+        } else {
+            for &(at, cost) in &self.unread {
                 let price = quota.price(&cost);
                 quota.on_sent(price, timing, at);
             }
-        } else {
-            // What was sent since is known by number only.
-            let price = quota.price(&spend.cost);
-            quota.on_sent(price * (unseen as f64 + 1.0), timing, now);
         }
         if self.quotas.len() >= MOST_QUOTAS {
             // Marks are found by place, so the least recently read one gives its place away.

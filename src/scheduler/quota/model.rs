@@ -143,8 +143,8 @@ impl Quota {
         window: Option<f64>,
     ) -> bool {
         let same_window = match window {
-            Some(window) if self.window.is_given() => self.window.longest() == window,
-            _ => true,
+            Some(window) => self.window.given().is_none_or(|given| given == window),
+            None => true,
         };
         self.dimension == dimension && self.scope.as_deref() == scope && same_window
     }
@@ -220,11 +220,16 @@ impl Quota {
         let cost = cost.min(self.limit);
         let jitter = timing.jitter();
         match self.law {
-            Law::Unknown if self.level + EPSILON >= cost => now,
+            Law::Unknown if self.level + EPSILON >= cost => self
+                .kept_back(cost, &last.reset, timing, now)
+                .unwrap_or(now)
+                .max(now),
             Law::Unknown => self.scout(last.reset.latest.plus_secs(jitter)).max(now),
             Law::Bucket => self.ready_bucket(cost, last, jitter, now),
             Law::Sliding => {
-                if let Some(at) = self.kept_back(cost, &last.reset, timing, now) {
+                if let Some(span) = self.window.next_return()
+                    && let Some(at) = self.kept_back(cost, &span, timing, now)
+                {
                     return at.max(now);
                 }
                 let need = cost - self.level;
@@ -292,12 +297,9 @@ impl Quota {
     /// moment of the next scout, if this send would be one.
     fn kept_back(&self, cost: f64, span: &Span, timing: &Timing, now: Time) -> Option<Time> {
         let end = span.latest.plus_secs(timing.jitter());
-        if self.window.is_given() && self.law == Law::Sliding || now >= end {
-            return None;
-        }
         let kept = self.scouts_for(span, timing);
         let spare = self.level - cost;
-        if spare >= kept || spare < 0.0 {
+        if now >= end || spare >= kept || spare < 0.0 {
             return None;
         }
         let share = (kept - spare) / (kept + 1.0);
@@ -306,9 +308,18 @@ impl Quota {
 
     fn scouts_for(&self, span: &Span, timing: &Timing) -> f64 {
         let width = span.width();
-        let worth_it = width > 1.5 * timing.answer().unwrap_or(0.0) && width > SHORT_SPAN;
-        if worth_it && !span.guessed {
-            (0.03 * self.limit).min(MOST_SCOUTS).floor()
+        let worth_it = match self.law {
+            // A count tells the length however short it is, and what is sent later returns later.
+            Law::Sliding => width > (4.0 * timing.jitter()).max(0.03 * self.window.longest()),
+            _ => width > 1.5 * timing.answer().unwrap_or(0.0) && width > SHORT_SPAN,
+        };
+        let least = if self.law == Law::Sliding && self.limit >= 2.0 {
+            1.0
+        } else {
+            0.0
+        };
+        if worth_it {
+            (0.03 * self.limit).min(MOST_SCOUTS).floor().max(least)
         } else {
             0.0
         }
@@ -387,8 +398,7 @@ impl Quota {
             spent,
             reset: span,
         };
-        let around = self.doubt_around(origin, jitter);
-        let doubt = around + self.doubt_of_returns(origin, jitter);
+        let doubt = self.doubt_around(origin, jitter);
         self.learn_refill(&seen, doubt, newer, jitter);
         if self.first.is_none() {
             self.first = Some(seen.clone());
@@ -396,10 +406,10 @@ impl Quota {
             self.resync(&seen, now);
         }
         let before = self.law;
-        self.tell_law_apart(&seen, origin, (around, doubt), newer);
+        self.tell_law_apart(&seen, origin, doubt, newer, jitter);
         if self.law != before && before != Law::Unknown {
             self.resync(&seen, now);
-            self.level -= around;
+            self.level -= doubt;
         } else if let Some(mark) = origin.mark.filter(|mark| mark.epoch == self.epoch) {
             self.correct_by(&seen, mark, origin, doubt, timing, now);
         }
@@ -410,8 +420,12 @@ impl Quota {
         }
         if newer && self.law != Law::Bucket && !seen.reset.guessed {
             let in_use = self.limit - seen.remaining + self.sends.total() - seen.spent;
-            self.window
+            let gone = self
+                .window
                 .on_reset(&seen.reset, in_use, doubt, jitter, origin.at);
+            if self.law == Law::Sliding {
+                self.correct(gone);
+            }
         }
     }
 
@@ -427,6 +441,7 @@ impl Quota {
             self.correct(origin.cost);
         }
         self.window.undo(origin.cost, origin.at);
+        self.sends.undo(origin.cost, origin.at);
         let newest = self
             .last
             .as_ref()
@@ -483,14 +498,38 @@ impl Quota {
         (self.sends.between(from, to) - origin.cost).max(0.0)
     }
 
-    /// What may or may not have come back when this request arrived.
-    fn doubt_of_returns(&self, origin: &Origin, jitter: f64) -> f64 {
+    /// What may have come back already when this request arrived though the model counts it, and
+    /// what may not have although the model says so.
+    fn doubt_of_returns(&self, origin: &Origin, jitter: f64) -> (f64, f64) {
         if self.law != Law::Sliding || !self.window.is_known() {
-            return 0.0;
+            return (0.0, 0.0);
         }
         let (earliest, latest) = self.window.sent_for_return_at(origin.at);
-        self.sends
-            .between(earliest.plus_secs(-jitter), latest.plus_secs(jitter))
+        let maybe = self
+            .sends
+            .between(earliest.plus_secs(-jitter), latest.plus_secs(jitter));
+        let maybe_not = self
+            .sends
+            .between(earliest.plus_secs(-2.0 * jitter), earliest);
+        (maybe, maybe_not)
+    }
+
+    /// The window's length by what the server counts: the ages of a send that still counts and of
+    /// one that does not, as of this request.
+    fn ages(&self, seen: &Seen, origin: &Origin, doubt: f64, jitter: f64) -> (f64, f64) {
+        let before = origin.at.plus_secs(-jitter);
+        let own = if origin.refused { 0.0 } else { origin.cost };
+        let most = (self.limit - seen.remaining - own).max(0.0);
+        let least = most - doubt;
+        let age = |at: Time| origin.at.secs_since(at);
+        let counted = (least > 0.0)
+            .then(|| self.sends.reach_back(least, before))
+            .flatten();
+        let gone = self.sends.reach_back(most + (0.02 * most).max(0.5), before);
+        (
+            counted.map_or(0.0, |(_, last)| (age(last) - jitter).max(0.0)),
+            gone.map_or(f64::INFINITY, |(first, _)| age(first) + jitter),
+        )
     }
 
     fn learn_refill(&mut self, seen: &Seen, doubt: f64, newer: bool, jitter: f64) {
@@ -526,24 +565,21 @@ impl Quota {
         &mut self,
         seen: &Seen,
         origin: &Origin,
-        (around, doubt): (f64, f64),
+        doubt: f64,
         newer: bool,
+        jitter: f64,
     ) {
         match self.law {
             Law::Unknown => self.law_of_moving_reset(seen, newer),
             Law::Sliding => {
-                let Some(mark) = origin.mark.filter(|m| newer && m.epoch == self.epoch) else {
-                    return;
-                };
-                let doubt = if self.window.is_given() {
-                    doubt
-                } else {
-                    around
-                };
-                let predicted = mark.level + self.corrections - mark.corrections;
-                let room = (0.05 * self.limit).max(1.5);
-                if seen.remaining - doubt > predicted + room {
-                    self.on_generous(seen, doubt);
+                let (counted, gone) = self.ages(seen, origin, doubt, jitter);
+                let longest = self.window.longest();
+                let fits = self.window.on_count(counted, gone);
+                if self.window.longest() < longest {
+                    // What was predicted with the old length is void.
+                    self.epoch += 1;
+                } else if !fits && newer && !self.started_anew(seen, doubt) {
+                    self.on_generous();
                 }
             }
             Law::Fixed => self.follow_edge(seen, newer),
@@ -588,23 +624,30 @@ impl Quota {
         }
     }
 
-    /// A sliding window was predicted to have less: it started anew, or it is a bucket.
-    fn on_generous(&mut self, seen: &Seen, doubt: f64) {
-        let Some(last) = &self.last else { return };
+    /// A sliding window was predicted to have less: whether it started anew, at a moment told
+    /// before, with all of its limit.
+    fn started_anew(&mut self, seen: &Seen, doubt: f64) -> bool {
+        let Some(last) = self.last.as_ref().filter(|_| !self.never_fixed) else {
+            return false;
+        };
         let since = seen.spent - last.spent;
         let started = seen.at.plus_secs(LEAST_SHIFT) >= last.reset.earliest
             && seen.reset.earliest > last.reset.earliest.plus_secs(0.5 * last.reset.width())
             && seen.remaining >= self.limit - since - doubt - 2.0
             && seen.remaining + 0.5 < self.limit.max(2.0);
-        if started && !self.never_fixed {
+        if started {
             self.law = Law::Fixed;
             self.edge = Edge::found(&last.reset, last.at, &seen.reset, seen.at);
-        } else if self.window.is_given() || !self.never_fixed {
-            self.generous += 1;
-            if self.generous >= GENEROUS {
-                self.law = Law::Bucket;
-                self.refill = Refill::default();
-            }
+        }
+        started
+    }
+
+    /// It had more than any sliding window: a bucket, if that is no exception.
+    fn on_generous(&mut self) {
+        self.generous += 1;
+        if self.generous >= GENEROUS {
+            self.law = Law::Bucket;
+            self.refill = Refill::default();
         }
     }
 
@@ -646,7 +689,13 @@ impl Quota {
                 };
                 (low - doubt, high + doubt)
             }
-            _ => (seen.remaining - doubt, seen.remaining + doubt),
+            _ => {
+                let (maybe, maybe_not) = self.doubt_of_returns(origin, timing.jitter());
+                (
+                    seen.remaining - doubt - maybe,
+                    seen.remaining + doubt + maybe_not,
+                )
+            }
         };
         let off = if predicted > high {
             high - predicted
@@ -674,10 +723,7 @@ impl Quota {
             return;
         }
         let doubt = self.doubt_around(origin, timing.jitter());
-        if let Some(since) = self
-            .sends
-            .reach_back(off + 0.5 * doubt + origin.cost, origin.at)
-        {
+        if let Some((since, _)) = self.sends.reach_back(off + 0.5 * doubt, origin.at) {
             let spread = origin.at.secs_since(since);
             if spread <= MOST_DISORDER {
                 timing.on_disorder(spread, now);

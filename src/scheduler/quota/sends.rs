@@ -65,10 +65,10 @@ impl Sends {
         self.total - self.total_before(start)
     }
 
-    /// When the last `amount` before or at `moment` began to be sent; none if that much is not
-    /// known.
-    pub(super) fn reach_back(&self, amount: f64, moment: Time) -> Option<Time> {
-        let end = self.entries.partition_point(|entry| entry.first <= moment);
+    /// The sends that the last `amount` before `moment` reaches back to: when the first and
+    /// the last of them were made. None if that much is not known.
+    pub(super) fn reach_back(&self, amount: f64, moment: Time) -> Option<(Time, Time)> {
+        let end = self.entries.partition_point(|entry| entry.first < moment);
         let goal = self.total_before(end) - amount;
         if goal + EPSILON < self.forgotten {
             return None;
@@ -76,7 +76,16 @@ impl Sends {
         let index = self
             .entries
             .partition_point(|entry| entry.total <= goal + EPSILON);
-        (index < end).then(|| self.entries[index].first)
+        (index < end).then(|| (self.entries[index].first, self.entries[index].last))
+    }
+
+    /// Takes out a send that the server did not count.
+    pub(super) fn undo(&mut self, cost: f64, at: Time) {
+        let index = self.entries.partition_point(|entry| entry.last < at);
+        for entry in self.entries.iter_mut().skip(index) {
+            entry.total -= cost;
+        }
+        self.total -= cost;
     }
 
     fn total_before(&self, index: usize) -> f64 {
@@ -133,7 +142,7 @@ mod tests {
         assert_eq!(sends.between(at(20), at(40)), 6.0);
         assert_eq!(sends.between(at(41), at(49)), 0.0);
         assert_eq!(sends.after(at(70)), 4.0);
-        assert_eq!(sends.reach_back(6.0, at(50)), Some(at(30)));
+        assert_eq!(sends.reach_back(6.0, at(50)), Some((at(20), at(20))));
         assert_eq!(sends.reach_back(13.0, at(50)), None);
     }
 

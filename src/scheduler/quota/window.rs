@@ -14,8 +14,13 @@ use super::reading::Span;
 pub(super) struct Window {
     shortest: f64,
     longest: f64,
-    /// The length stood on the wire.
-    given: bool,
+    /// The length as it stood on the wire.
+    given: Option<f64>,
+    /// A given length so short that rounding to whole seconds may have changed it much: it is tested
+    /// once.
+    doubted: bool,
+    /// Counts in a row that contradict the long end.
+    longer: u32,
     counting: VecDeque<(Time, f64)>,
     /// Something has come back since the length was learned: the oldest that counts is then no
     /// longer known for sure, and so neither is what its reset says about the length.
@@ -29,15 +34,17 @@ impl Window {
 
     pub(super) fn new(length: Option<f64>) -> Self {
         Self {
-            shortest: length.unwrap_or(0.0),
+            shortest: length.filter(|&length| length > DOUBTED).unwrap_or(0.0),
+            doubted: length.is_some_and(|length| length <= DOUBTED),
             longest: length.unwrap_or(f64::INFINITY),
-            given: length.is_some(),
+            given: length,
+            longer: 0,
             counting: VecDeque::new(),
             returned: false,
         }
     }
 
-    pub(super) fn is_given(&self) -> bool {
+    pub(super) fn given(&self) -> Option<f64> {
         self.given
     }
 
@@ -45,16 +52,62 @@ impl Window {
         self.longest
     }
 
+    pub(super) fn bounds(&self) -> (f64, f64) {
+        (self.shortest, self.longest)
+    }
     pub(super) fn is_known(&self) -> bool {
         self.longest.is_finite()
     }
 
-    /// When sends that return around `moment` were made: earliest and latest.
+    /// When sends that may or may not have returned at `moment` were made.
     pub(super) fn sent_for_return_at(&self, moment: Time) -> (Time, Time) {
         (
             moment.plus_secs(-self.longest),
             moment.plus_secs(-self.shortest),
         )
+    }
+
+    /// When the oldest that counts returns.
+    pub(super) fn next_return(&self) -> Option<Span> {
+        let oldest = self.oldest().filter(|_| self.is_known())?;
+        let (earliest, latest) = (
+            oldest.plus_secs(self.shortest),
+            oldest.plus_secs(self.longest),
+        );
+        Some(Span {
+            earliest,
+            latest,
+            ..Span::default()
+        })
+    }
+
+    /// Narrows the length by a count: a send of age `counted` still counts, one of age `gone` does
+    /// not. False if it contradicts what is known.
+    pub(super) fn on_count(&mut self, counted: f64, gone: f64) -> bool {
+        if gone + SLACK < self.shortest {
+            return false;
+        }
+        if counted > self.longest + SLACK {
+            // Others use the quota too, or the long end was made too short.
+            self.longer += 1;
+            if self.longer >= LONGER {
+                self.longest = self.given.unwrap_or(counted).max(counted);
+                self.longer = 0;
+            }
+            return true;
+        }
+        self.longer = 0;
+        self.longest = self.longest.min(gone.max(self.shortest));
+        self.shortest = self.shortest.max(counted.min(self.longest));
+        if self.doubted {
+            self.doubted = self.given == Some(self.longest);
+            if self.doubted && self.shortest > (TEST_AT - 0.1) * self.longest {
+                // It stood the test: what is told is meant.
+                self.shortest = self.longest;
+                self.doubted = false;
+            }
+        }
+        true
     }
 
     /// When the oldest that counts was sent.
@@ -139,7 +192,7 @@ impl Window {
     }
 
     pub(super) fn forget_length(&mut self) {
-        if !self.given {
+        if self.given.is_none() {
             (self.shortest, self.longest) = (0.0, f64::INFINITY);
         }
         self.returned = false;
@@ -151,7 +204,8 @@ impl Window {
 
     /// Narrows the length: the oldest send that counts leaves when the quota resets. `in_use` is
     /// what the server counts plus what was sent since, `doubt` what it may or may not count;
-    /// `sent` is when the request that brought the reading left.
+    /// `sent` is when the request that brought the reading left. Answers what turned
+    /// out not to count any more.
     pub(super) fn on_reset(
         &mut self,
         reset: &Span,
@@ -159,27 +213,38 @@ impl Window {
         doubt: f64,
         jitter: f64,
         sent: Time,
-    ) {
-        if self.given || self.returned {
-            return;
+    ) -> f64 {
+        if self.given.is_some() {
+            return 0.0;
         }
+        // Whatever counts was not sent after this request, so the window is as long as its reset.
+        let least = reset.earliest.secs_since(sent) - jitter;
+        if least > self.longest {
+            self.forget_length();
+        }
+        self.shortest = self.shortest.max(least);
+        if self.returned {
+            return 0.0;
+        }
+        let mut gone = 0.0;
         let mut counted: f64 = self.counting.iter().map(|entry| entry.1).sum();
         while counted > in_use + doubt + 0.5 {
             match self.counting.front() {
                 Some(&(at, cost)) if at < sent.plus_secs(-jitter) => {
                     counted -= cost;
+                    gone += cost;
                     self.counting.pop_front();
                 }
                 _ => break,
             }
         }
         let Some(oldest) = self.oldest().filter(|&at| at <= sent) else {
-            return;
+            return gone;
         };
-        let shortest = reset.earliest.secs_since(oldest).max(0.0);
+        let shortest = (reset.earliest.secs_since(oldest) - jitter).max(0.0);
         let longest = reset.latest.secs_since(oldest);
         if longest <= 0.002 {
-            return;
+            return gone;
         }
         if shortest <= self.longest && longest >= self.shortest {
             self.shortest = self.shortest.max(shortest);
@@ -187,6 +252,7 @@ impl Window {
         } else {
             (self.shortest, self.longest) = (shortest, longest);
         }
+        gone
     }
 
     fn merge(&mut self) {
@@ -198,6 +264,15 @@ impl Window {
         }
     }
 }
+
+/// In seconds: lengths are told in whole ones, and a longer one is not far off when rounded.
+const DOUBTED: f64 = 2.0;
+/// Of a given length: what has not come back by then comes back when it was told.
+const TEST_AT: f64 = 0.85;
+/// In seconds: rounding to milliseconds on both sides is no contradiction.
+const SLACK: f64 = 0.002;
+/// Counts in a row that show sends older than the window to count: others cause single ones.
+const LONGER: u32 = 3;
 
 #[cfg(test)]
 mod tests {
@@ -230,7 +305,7 @@ mod tests {
             ..Span::default()
         };
         window.on_reset(&reset, 2.0, 0.0, 0.005, at(2.5));
-        assert_eq!((window.shortest, window.longest), (59.0, 60.0));
+        assert!((window.shortest - 58.995).abs() < 1e-6 && window.longest == 60.0);
         // Another reading with the same reset in other rounding intersects.
         let reset = Span {
             earliest: at(61.4),
@@ -239,7 +314,7 @@ mod tests {
             ..Span::default()
         };
         window.on_reset(&reset, 2.0, 0.0, 0.005, at(2.6));
-        assert!((window.shortest - 59.4).abs() < 1e-6 && window.longest == 60.0);
+        assert!((window.shortest - 59.395).abs() < 1e-6 && window.longest == 60.0);
     }
 
     #[test]
