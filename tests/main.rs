@@ -6,6 +6,8 @@ mod client;
 mod layering;
 #[cfg(feature = "cli")]
 mod mock;
+#[cfg(feature = "sim")]
+mod scenarios;
 mod scheduler;
 #[cfg(feature = "cli")]
 mod simulate;
