@@ -161,11 +161,11 @@ impl Default for Network {
 pub struct Expect {
     /// Ideal time ÷ time taken: at least this in the median of the seeds.
     pub efficiency: Option<f64>,
-    /// The same of the worst seed.
+    /// The same of the worst seed. Default: 0.05 less.
     pub efficiency_floor: Option<f64>,
     /// Refusals ÷ successes: at most this in the median of the seeds …
     pub refusals: Option<f64>,
-    /// … of the worst seed …
+    /// … and this of the worst seed (default: twice as much) …
     pub refusals_ceiling: Option<f64>,
     /// … with this number of refusals on top, and for the worst seed twice as many. Default 0.
     pub refusals_more: f64,
