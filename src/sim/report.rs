@@ -206,13 +206,15 @@ impl Expect {
     /// What of it holds for each run alone, however few they are: no medians.
     #[must_use]
     pub fn of_each_run(self) -> Self {
+        let usual_floor = self.efficiency.map(|bar| bar - SLACK);
+        let usual_ceiling = self.refusals.map(|bar| 2.0 * bar);
+        let floor = self.efficiency_floor.or(usual_floor);
+        let ceiling = self.refusals_ceiling.or(usual_ceiling);
         Self {
             efficiency: None,
-            efficiency_floor: self
-                .efficiency_floor
-                .or(self.efficiency.map(|bar| bar - SLACK)),
+            efficiency_floor: floor,
             refusals: None,
-            refusals_ceiling: self.refusals_ceiling.or(self.refusals.map(|bar| 2.0 * bar)),
+            refusals_ceiling: ceiling,
             max_in_flight: None,
             varied_efficiency: None,
             varied_refusals: None,
