@@ -74,6 +74,20 @@ impl Error {
         }))
     }
 
+    /// The same for an attempt that never left; `sent` says whether an earlier one had.
+    #[cfg(feature = "reqwest")]
+    pub(crate) fn never_sent(mut self, sent: bool) -> Self {
+        if let Kind::TimedOut(after) = self.0.kind {
+            let refusal = Refusal::Deadline {
+                earliest: None,
+                reason: None,
+            };
+            self.0.kind = Kind::Refused(refusal, Some(Patience::Deadline(after)));
+            self.0.sent = sent;
+        }
+        self
+    }
+
     /// The error of paceline in an error of the middleware's client, if it is one.
     #[cfg(feature = "reqwest")]
     #[must_use]
@@ -143,6 +157,12 @@ impl Error {
             self.0.kind,
             Kind::Refused(..) | Kind::TimedOut(_) | Kind::NoRuntime
         )
+    }
+
+    /// Whether the attempt had left when its time was over.
+    #[cfg(feature = "reqwest")]
+    pub(crate) fn is_late(&self) -> bool {
+        matches!(self.0.kind, Kind::TimedOut(_))
     }
 
     /// Why the last response is given back instead of this error, where there is one.

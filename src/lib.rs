@@ -18,7 +18,7 @@ pub use client::{
     ApiKey, Cancelled, Changes, Leave, Limiter, LimiterBuilder, Permit, Ticket, Verdict,
 };
 #[cfg(feature = "reqwest")]
-pub use client::{Bucket, Deadline, Group, Hold, Pin, Report, Tenant, http_client};
+pub use client::{Bucket, Deadline, Group, Hold, Limiters, Pin, Report, Tenant, http_client};
 pub use config::{Settings, SettingsError};
 #[cfg(feature = "client")]
 pub use error::Error;

@@ -5,7 +5,8 @@ use std::task::{Poll, Waker};
 
 use crate::scheduler::events::{Outcome, Refusal, Verdict};
 
-use super::gate::{Gate, State, Taken};
+use super::gate::Gate;
+use super::seats::Taken;
 use super::watch::Watch;
 
 /// The right to one seat: waiting, granted or in flight. Dropping it cancels the ticket, whatever
@@ -34,17 +35,11 @@ impl Claim {
     /// The grant, if it has come; taking it up starts the attempt.
     pub(crate) fn poll(&self, waker: &Waker) -> Poll<Result<Taken, Refusal>> {
         self.gate.act(|inner, now, wakes| {
-            let seat = &mut inner.seats[self.seat];
-            if matches!(seat.state, State::Aside) {
-                seat.state = State::Waiting;
-                inner.machine.resume(seat.ticket);
+            if inner.seats.resume(self.seat) {
                 self.gate.pump(inner, now, wakes);
             }
-            let Some(taken) = inner.take_up(self.seat, now) else {
-                let own = &mut inner.seats[self.seat].waker;
-                if !own.as_ref().is_some_and(|own| own.will_wake(waker)) {
-                    wakes.spent.extend(own.replace(waker.clone()));
-                }
+            let Some(taken) = inner.seats.take_up(self.seat, now) else {
+                wakes.spent.extend(inner.seats.listen(self.seat, waker));
                 return Poll::Pending;
             };
             // The start of an attempt begins a window that others wait for the end of.
@@ -57,18 +52,7 @@ impl Claim {
     /// `held`, its slot stays taken until the claim is dropped.
     pub(crate) fn complete(&self, outcome: &Outcome, held: bool) -> Verdict {
         self.gate.act(|inner, now, wakes| {
-            let ticket = inner.seats[self.seat].ticket;
-            let verdict = if held {
-                inner.machine.complete_held(ticket, outcome, now)
-            } else {
-                inner.machine.complete(ticket, outcome, now)
-            };
-            if matches!(verdict, Verdict::Again { .. }) {
-                inner.seats[self.seat].state = State::Waiting;
-                inner.land(self.seat);
-            } else if !held {
-                inner.land(self.seat);
-            }
+            let verdict = inner.seats.complete(self.seat, outcome, held, now);
             self.gate.pump(inner, now, wakes);
             verdict
         })
@@ -81,30 +65,21 @@ impl Claim {
             return;
         }
         self.gate.act(|inner, now, wakes| {
-            let ticket = inner.seats[self.seat].ticket;
-            for _ in 0..times {
-                inner.machine.charge(ticket, now);
-            }
+            inner.seats.charge(self.seat, times, now);
             self.gate.pump(inner, now, wakes);
         });
     }
 
     /// The owner listens again: its slot, if it was lent, is its own.
     pub(super) fn reclaim(&self) {
-        self.gate.act(|inner, _, _| {
-            let ticket = inner.seats[self.seat].ticket;
-            inner.machine.reclaim(ticket);
-        });
+        self.gate.act(|inner, _, _| inner.seats.reclaim(self.seat));
     }
 }
 
 impl Drop for Claim {
     fn drop(&mut self) {
         let seat = self.gate.act(|inner, now, wakes| {
-            inner.land(self.seat);
-            let seat = inner.seats.remove(self.seat);
-            // That the machine may have ended it already is no error: its generation differs.
-            inner.machine.cancel(seat.ticket);
+            let seat = inner.seats.leave(self.seat);
             self.gate.pump(inner, now, wakes);
             seat
         });

@@ -8,6 +8,7 @@ use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use reqwest::{Request, Url};
 
 use crate::error::Error;
+use crate::feedback::Profile;
 use crate::scheduler::events::{Ask, What};
 
 use super::limiter::Limiter;
@@ -31,12 +32,13 @@ pub(super) struct AskWith(pub(super) Box<dyn Fn(&Request) -> Ask + Send + Sync>)
 impl Front {
     pub(super) fn new(
         hosts: &[String],
+        profile: Option<Profile>,
         ask_with: Option<AskWith>,
         has_keys: bool,
     ) -> Result<Self, Error> {
         Ok(Self {
             id: MADE.fetch_add(1, Ordering::Relaxed),
-            scope: Scope::new(hosts)?,
+            scope: Scope::new(hosts, profile)?,
             ask_with,
             has_keys: AtomicBool::new(has_keys),
             told_passed_by: AtomicBool::new(false),
@@ -50,13 +52,13 @@ impl Limiter {
         self.front().id
     }
 
-    /// Whether a request to this URL goes through the limiter.
-    pub(super) fn admits(&self, url: &Url) -> bool {
+    /// What is known about the vendor of this URL, if the limiter is for it.
+    pub(super) fn admits(&self, url: &Url) -> Option<Profile> {
         let front = self.front();
         let admits = front
             .scope
             .admits(url, front.has_keys.load(Ordering::Relaxed));
-        if !admits && !front.told_passed_by.swap(true, Ordering::Relaxed) {
+        if admits.is_none() && !front.told_passed_by.swap(true, Ordering::Relaxed) {
             let host = url.host_str().unwrap_or_default().into();
             self.gate().remark(What::PassedBy { host });
         }

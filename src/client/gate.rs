@@ -7,20 +7,19 @@
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::task::{Poll, Waker};
-use std::time::Duration;
 
-use slab::Slab;
 use smallvec::SmallVec;
 use tokio::runtime;
 use tokio::sync::broadcast;
 
 use crate::Time;
 use crate::scheduler::Scheduler;
-use crate::scheduler::events::{Ask, Change, Grant, KeyId, Name, Refusal, Ticket, What};
+use crate::scheduler::events::{Ask, Change, Name, Refusal, What};
 
 use super::claim::Claim;
 use super::clock::Clock;
 use super::key::ApiKey;
+use super::seats::{Seats, State, Taken, UNHEARD};
 use super::watch::Watch;
 
 /// One provider's machine, its lock, and the seats of those who wait or are in flight.
@@ -35,43 +34,13 @@ pub(crate) struct Gate {
 /// Guarded by the lock.
 #[derive(Debug)]
 pub(super) struct Inner {
-    pub(super) machine: Scheduler,
-    keys: Vec<ApiKey>,
-    pub(super) seats: Slab<Seat>,
-    /// The seat of the ticket in each of the machine's slots.
-    seat_of: Vec<usize>,
-    /// The seats that are granted or in flight.
-    flying: Slab<usize>,
+    pub(super) seats: Seats,
     drivers: SmallVec<[Alarm; 1]>,
     drivers_made: u64,
     changes: Option<broadcast::Sender<Change>>,
     /// Those who wait for the machine to be empty.
     idle: Vec<Waker>,
     last: Time,
-}
-
-/// Where the owner of a ticket is told what became of it.
-#[derive(Debug)]
-pub(super) struct Seat {
-    pub(super) ticket: Ticket,
-    pub(super) state: State,
-    pub(super) waker: Option<Waker>,
-    watch: Option<Arc<Watch>>,
-    /// Its place among those that are granted or in flight.
-    flying: usize,
-}
-
-#[derive(Debug)]
-pub(super) enum State {
-    Waiting,
-    /// Granted then, and not taken up.
-    Granted(Grant, Time),
-    /// The grant was lent to another, and the machine waits for its owner.
-    Aside,
-    /// Ended without being sent (again). The machine has forgotten it.
-    Refused(Refusal),
-    /// Taken up.
-    Flying,
 }
 
 /// A driver that sleeps until `armed`.
@@ -83,15 +52,6 @@ struct Alarm {
     waker: Waker,
 }
 
-/// A grant that was taken up.
-#[derive(Clone, Debug)]
-pub(crate) struct Taken {
-    pub(crate) key: ApiKey,
-    pub(crate) attempt: u32,
-    /// When it was taken up.
-    pub(crate) at: Time,
-}
-
 /// What an ask became at once.
 pub(crate) enum Entered {
     Granted(Taken),
@@ -101,11 +61,7 @@ pub(crate) enum Entered {
 impl Gate {
     pub(crate) fn new(machine: Scheduler, keys: Vec<ApiKey>, clock: Clock) -> Arc<Self> {
         let inner = Inner {
-            machine,
-            keys,
-            seats: Slab::new(),
-            seat_of: Vec::new(),
-            flying: Slab::new(),
+            seats: Seats::new(machine, keys),
             drivers: SmallVec::new(),
             drivers_made: 0,
             changes: None,
@@ -130,13 +86,13 @@ impl Gate {
         watch: Option<Arc<Watch>>,
     ) -> Result<(Claim, Entered, Time), Refusal> {
         self.act(|inner, now, wakes| {
-            let ticket = inner.machine.submit(ask, now)?;
-            let seat = inner.seat(ticket, watch.clone());
+            let ticket = inner.seats.machine.submit(ask, now)?;
+            let seat = inner.seats.add(ticket, watch.clone());
             self.pump(inner, now, wakes);
-            let entered = match inner.take_up(seat, now) {
+            let entered = match inner.seats.take_up(seat, now) {
                 Some(Ok(taken)) => Entered::Granted(taken),
                 Some(Err(refusal)) => {
-                    inner.seats.remove(seat);
+                    inner.seats.leave(seat);
                     return Err(refusal);
                 }
                 None => Entered::Waiting,
@@ -157,13 +113,19 @@ impl Gate {
 
     /// How many wait, and how many are granted or in flight.
     pub(crate) fn depth(&self) -> (usize, usize) {
-        self.lock().machine.depth()
+        self.lock().seats.machine.depth()
+    }
+
+    /// Whether forgetting the limiter would break no word given.
+    #[cfg(feature = "reqwest")]
+    pub(crate) fn is_idle(&self) -> bool {
+        self.act(|inner, now, _| inner.seats.machine.is_idle(now))
     }
 
     /// Cancels what waits of a group: how many were removed, and how many are in flight.
     pub(crate) fn cancel_group(&self, group: &Name) -> (usize, usize) {
         self.act(|inner, now, wakes| {
-            let counts = inner.machine.cancel_group(group);
+            let counts = inner.seats.machine.cancel_group(group);
             self.pump(inner, now, wakes);
             counts
         })
@@ -171,7 +133,7 @@ impl Gate {
 
     pub(crate) fn close(&self) {
         self.act(|inner, now, wakes| {
-            inner.machine.close();
+            inner.seats.machine.close();
             self.pump(inner, now, wakes);
         });
     }
@@ -179,7 +141,7 @@ impl Gate {
     /// Ready when nobody waits and nothing is in flight.
     pub(crate) fn poll_idle(&self, waker: &Waker) -> Poll<()> {
         self.act(|inner, _, _| {
-            if inner.machine.depth() == (0, 0) {
+            if inner.seats.machine.depth() == (0, 0) {
                 return Poll::Ready(());
             }
             if !inner.idle.iter().any(|other| other.will_wake(waker)) {
@@ -191,13 +153,7 @@ impl Gate {
 
     pub(crate) fn set_keys(&self, keys: Vec<ApiKey>) {
         self.act(|inner, now, wakes| {
-            let fingerprints: Vec<_> = keys.iter().map(ApiKey::fingerprint).collect();
-            inner.machine.set_keys(&fingerprints);
-            for key in keys {
-                if !inner.keys.contains(&key) {
-                    inner.keys.push(key);
-                }
-            }
+            inner.seats.set_keys(keys);
             self.pump(inner, now, wakes);
         });
     }
@@ -217,7 +173,7 @@ impl Gate {
     /// Something that the shell decided, for those who read the changes.
     pub(crate) fn remark(&self, what: What) {
         self.act(|inner, now, wakes| {
-            inner.machine.remark(what, now);
+            inner.seats.machine.remark(what, now);
             self.pump(inner, now, wakes);
         });
     }
@@ -249,7 +205,7 @@ impl Gate {
                 alarm.armed = Time::START;
             }
             self.turn(inner, now, wakes);
-            if inner.machine.depth().0 == 0 {
+            if inner.seats.machine.depth().0 == 0 {
                 inner.drivers.retain(|alarm| alarm.id != id);
                 return None;
             }
@@ -271,10 +227,7 @@ impl Gate {
             let before = inner.drivers.len();
             inner.drivers.retain(|alarm| alarm.id != id);
             if inner.drivers.len() < before {
-                let waiting = inner.seats.iter_mut();
-                wakes
-                    .wakers
-                    .extend(waiting.filter_map(|(_, seat)| seat.waker.take()));
+                wakes.wakers.extend(inner.seats.wakers());
             }
         });
     }
@@ -310,35 +263,38 @@ impl Gate {
 
     /// Lets the machine grant and refuse what it can, and collects whom to tell.
     pub(super) fn pump(&self, inner: &mut Inner, now: Time, wakes: &mut Wakes) {
-        while let Some((ticket, refusal)) = inner.machine.poll_refusal(now) {
-            inner.tell(ticket, State::Refused(refusal), wakes);
+        while let Some((ticket, refusal)) = inner.seats.machine.poll_refusal(now) {
+            inner.seats.tell(ticket, State::Refused(refusal), wakes);
         }
-        while let Some(grant) = inner.machine.poll_grant(now) {
-            if inner.tell(grant.ticket, State::Granted(grant, now), wakes) {
+        while let Some(grant) = inner.seats.machine.poll_grant(now) {
+            if inner
+                .seats
+                .tell(grant.ticket, State::Granted(grant, now), wakes)
+            {
                 let due = now + UNHEARD;
                 self.loan_at.fetch_min(due.as_nanos(), Ordering::SeqCst);
             }
         }
         if let Some(sender) = &inner.changes {
-            while let Some(change) = inner.machine.poll_change() {
+            while let Some(change) = inner.seats.machine.poll_change() {
                 wakes.changes.push(change);
             }
             if !wakes.changes.is_empty() {
                 wakes.sender = Some(sender.clone());
             }
         }
-        if !inner.idle.is_empty() && inner.machine.depth() == (0, 0) {
+        if !inner.idle.is_empty() && inner.seats.machine.depth() == (0, 0) {
             wakes.wakers.extend(inner.idle.drain(..));
         }
     }
 
     fn turn(&self, inner: &mut Inner, now: Time, wakes: &mut Wakes) {
         self.pump(inner, now, wakes);
-        let somebody_waits = inner.machine.depth().0 > 0;
+        let somebody_waits = inner.seats.machine.depth().0 > 0;
         if somebody_waits && self.loan_at.load(Ordering::SeqCst) <= now.as_nanos() {
             // In this order: what is expected while the seats are looked at is not forgotten.
             self.loan_at.store(u64::MAX, Ordering::SeqCst);
-            let next = inner.lend(now);
+            let next = inner.seats.lend(now);
             self.loan_at.fetch_min(next.as_nanos(), Ordering::SeqCst);
             self.pump(inner, now, wakes);
         }
@@ -347,6 +303,7 @@ impl Gate {
     fn next_of(&self, inner: &Inner) -> Time {
         let loan = Time::from_nanos(self.loan_at.load(Ordering::SeqCst));
         inner
+            .seats
             .machine
             .poll_timeout()
             .unwrap_or(Time::NEVER)
@@ -357,6 +314,12 @@ impl Gate {
     /// the machine is plain data, and every entry leaves it whole.
     fn lock(&self) -> MutexGuard<'_, Inner> {
         self.inner.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+impl Inner {
+    fn alarm(&mut self, id: u64) -> Option<&mut Alarm> {
+        self.drivers.iter_mut().find(|alarm| alarm.id == id)
     }
 }
 
@@ -371,119 +334,10 @@ impl Drop for Gate {
     }
 }
 
-impl Inner {
-    fn seat(&mut self, ticket: Ticket, watch: Option<Arc<Watch>>) -> usize {
-        let seat = self.seats.insert(Seat {
-            ticket,
-            state: State::Waiting,
-            waker: None,
-            watch,
-            flying: usize::MAX,
-        });
-        let slot = ticket.slot as usize;
-        if slot >= self.seat_of.len() {
-            self.seat_of.resize(slot + 1, usize::MAX);
-        }
-        self.seat_of[slot] = seat;
-        seat
-    }
-
-    fn alarm(&mut self, id: u64) -> Option<&mut Alarm> {
-        self.drivers.iter_mut().find(|alarm| alarm.id == id)
-    }
-
-    /// Writes what became of a ticket into its seat. Whether its owner has to be woken for it.
-    fn tell(&mut self, ticket: Ticket, state: State, wakes: &mut Wakes) -> bool {
-        let index = self.seat_of[ticket.slot as usize];
-        let seat = &mut self.seats[index];
-        debug_assert_eq!(seat.ticket, ticket, "a seat outlives its ticket");
-        if matches!(state, State::Granted(..)) {
-            seat.flying = self.flying.insert(index);
-        }
-        seat.state = state;
-        match seat.waker.take() {
-            Some(waker) => {
-                wakes.wakers.push(waker);
-                true
-            }
-            None => false,
-        }
-    }
-
-    /// What the owner of a seat finds there; a grant is taken up.
-    pub(super) fn take_up(&mut self, seat: usize, now: Time) -> Option<Result<Taken, Refusal>> {
-        let found = &mut self.seats[seat];
-        match &found.state {
-            State::Waiting | State::Aside | State::Flying => None,
-            State::Refused(refusal) => Some(Err(refusal.clone())),
-            &State::Granted(grant, _) => {
-                found.state = State::Flying;
-                self.machine.start(grant.ticket, now);
-                Some(Ok(Taken {
-                    key: self.key(grant.key),
-                    attempt: grant.attempt,
-                    at: now,
-                }))
-            }
-        }
-    }
-
-    /// A seat is neither granted nor in flight any more.
-    pub(super) fn land(&mut self, seat: usize) {
-        let seat = &mut self.seats[seat];
-        if self.flying.contains(seat.flying) {
-            self.flying.remove(seat.flying);
-        }
-        seat.flying = usize::MAX;
-    }
-
-    /// Lends every slot whose owner does not listen. Answers when the next may be due.
-    fn lend(&mut self, now: Time) -> Time {
-        let mut next = Time::NEVER;
-        let mut aside: SmallVec<[usize; 8]> = SmallVec::new();
-        for (_, &index) in &self.flying {
-            let seat = &mut self.seats[index];
-            let due = match (&seat.state, &seat.watch) {
-                (State::Granted(_, at), _) => *at + UNHEARD,
-                (State::Flying, Some(watch)) => watch.due(),
-                _ => Time::NEVER,
-            };
-            if due > now {
-                next = next.min(due);
-                continue;
-            }
-            match (&seat.state, &seat.watch) {
-                (State::Granted(..), _) => aside.push(index),
-                (_, Some(watch)) => {
-                    let loan = watch.lend();
-                    self.machine.lend(seat.ticket, loan, now);
-                }
-                _ => {}
-            }
-        }
-        for index in aside {
-            let seat = &mut self.seats[index];
-            seat.state = State::Aside;
-            self.machine.set_aside(seat.ticket, now);
-            self.land(index);
-        }
-        next
-    }
-
-    fn key(&self, id: KeyId) -> ApiKey {
-        let fingerprint = self.machine.fingerprint(id);
-        let found = self
-            .keys
-            .iter()
-            .find(|key| key.fingerprint() == fingerprint);
-        found.cloned().unwrap_or_else(ApiKey::anonymous)
-    }
-}
-
 /// What was decided under the lock and is done after it.
 #[derive(Default)]
 pub(super) struct Wakes {
-    wakers: SmallVec<[Waker; 4]>,
+    pub(super) wakers: SmallVec<[Waker; 4]>,
     /// Wakers that are not needed any more. The last one of a task may drop the task, and with it
     /// a claim, which locks.
     pub(super) spent: SmallVec<[Waker; 1]>,
@@ -507,8 +361,5 @@ impl Wakes {
     }
 }
 
-/// How long an owner that was woken may not listen before its slot is lent. Well above what a busy
-/// runtime takes to poll a woken task (milliseconds), well below what a person calls a stall.
-pub(super) const UNHEARD: Duration = Duration::from_millis(100);
 /// Changes kept for a reader that is slow: as many as the machine keeps for one that is late.
 const CHANGES: usize = 1024;

@@ -38,7 +38,7 @@ pub struct Limiter(pub(super) Arc<Shared>);
 
 pub(super) struct Shared {
     gate: Arc<Gate>,
-    profile: Profile,
+    profile: Option<Profile>,
     max_wait: Option<Duration>,
     #[cfg(feature = "reqwest")]
     front: Front,
@@ -201,10 +201,11 @@ impl Limiter {
         self.gate().close();
     }
 
-    /// What is known about the vendor.
+    /// What was said about the vendor. Where nothing was, the middleware goes by the host of each
+    /// request.
     #[must_use]
     pub fn profile(&self) -> Profile {
-        self.0.profile.clone()
+        self.0.profile.clone().unwrap_or_default()
     }
 
     /// Whether two handles are of one limiter.
@@ -237,7 +238,7 @@ impl fmt::Debug for Limiter {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let (waiting, in_flight) = self.depth();
         f.debug_struct("Limiter")
-            .field("profile", &self.0.profile.name())
+            .field("profile", &self.0.profile)
             .field("waiting", &waiting)
             .field("in_flight", &in_flight)
             .finish_non_exhaustive()
@@ -249,7 +250,7 @@ impl fmt::Debug for Limiter {
 #[must_use = "a builder does nothing until it is built"]
 pub struct LimiterBuilder {
     settings: Settings,
-    profile: Profile,
+    profile: Option<Profile>,
     keys: Vec<ApiKey>,
     seed: Option<u64>,
     #[cfg(feature = "reqwest")]
@@ -263,7 +264,7 @@ pub struct LimiterBuilder {
 impl LimiterBuilder {
     /// What is known about the vendor. Default: what its host says.
     pub fn profile(mut self, profile: Profile) -> Self {
-        self.profile = profile;
+        self.profile = Some(profile);
         self
     }
 
@@ -410,7 +411,12 @@ impl LimiterBuilder {
         self.keys.iter().try_for_each(ApiKey::check)?;
         let max_wait = self.settings.max_wait;
         #[cfg(feature = "reqwest")]
-        let front = Front::new(&self.hosts, self.ask_with, !self.keys.is_empty())?;
+        let front = Front::new(
+            &self.hosts,
+            self.profile.clone(),
+            self.ask_with,
+            !self.keys.is_empty(),
+        )?;
         let seed = self.seed.unwrap_or_else(|| rand::rng().random());
         let fingerprints: Vec<_> = self.keys.iter().map(ApiKey::fingerprint).collect();
         let machine = Scheduler::new(self.settings, &fingerprints, seed)?;

@@ -1,5 +1,6 @@
 //! The walk of one request through a limiter, as a middleware of `reqwest`.
 
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Weak};
 
 use async_trait::async_trait;
@@ -9,6 +10,7 @@ use reqwest_middleware::{Error as ChainError, Middleware, Next, Result};
 use smallvec::SmallVec;
 
 use crate::error::Error;
+use crate::feedback::Profile;
 use crate::scheduler::events::{Ask, GaveUp, Outcome, Replay};
 
 use super::body;
@@ -27,47 +29,58 @@ impl Middleware for Limiter {
         next: Next<'_>,
     ) -> Result<Response> {
         let standing = Marks::standing(extensions, self);
-        if standing == Standing::Inside || !self.admits(request.url()) {
+        if standing == Standing::Inside {
             return next.run(request, extensions).await;
         }
-        let mut ask = self.ask(&request, extensions);
+        let Some(profile) = self.admits(request.url()) else {
+            return next.run(request, extensions).await;
+        };
+        let mut ask = self.ask(&request, &profile, extensions);
         if standing == Standing::Under {
             // Only the outermost limiter repeats.
             ask.replay = Replay::Never;
         }
-        let running = Marks::enter(extensions, self);
         let walk = Walk {
             limiter: self,
+            running: Marks::enter(extensions, self),
+            profile,
             hold: extensions.get().copied().unwrap_or_default(),
             last: None,
         };
-        let result = walk.run(request, ask, extensions, next).await;
-        drop(running);
-        result
+        walk.run(request, ask, extensions, next).await
     }
 }
 
 impl Limiter {
     /// What a request asks for: its extensions, else what the application's hook says, else the
     /// defaults.
-    fn ask(&self, request: &Request, extensions: &Extensions) -> Ask {
+    fn ask(&self, request: &Request, profile: &Profile, extensions: &Extensions) -> Ask {
         let base = match extensions.get::<Ask>() {
             Some(ask) => ask.clone(),
             None => self.hooked_ask(request),
         };
         let mut ask = extension::over(base, extensions);
-        let safe =
-            request.method().is_idempotent() || request.headers().contains_key("idempotency-key");
-        if ask.replay == Replay::Auto && safe {
+        if ask.replay == Replay::Auto && is_replayable(request, profile) {
             ask.replay = Replay::Always;
         }
         ask
     }
 }
 
+/// Whether a request may be sent again after it may have been processed.
+fn is_replayable(request: &Request, profile: &Profile) -> bool {
+    let is_keyed = |name: &str| request.headers().contains_key(name);
+    request.method().is_idempotent()
+        || is_keyed("idempotency-key")
+        || profile.idempotency_header().is_some_and(is_keyed)
+        || profile.replays(request.url().path())
+}
+
 /// The attempts of one request.
 struct Walk<'a> {
     limiter: &'a Limiter,
+    running: Arc<Running>,
+    profile: Profile,
     hold: Hold,
     /// The last response, in case that no better one comes.
     last: Option<(Response, Report)>,
@@ -92,15 +105,19 @@ impl Walk<'_> {
         let mut request = Some(request);
         let mut ticket = Ticket::watched(self.limiter.clone(), ask);
         loop {
-            let permit = match ticket.await {
+            Marks::waits(extensions, &self.running, true);
+            let turn = ticket.await;
+            Marks::waits(extensions, &self.running, false);
+            let permit = match turn {
                 Ok(permit) => permit,
-                Err(error) => {
-                    let why = error.gave_up();
-                    return self.give_up(ChainError::middleware(error), why, extensions);
-                }
+                Err(error) => return self.give_up(ChainError::middleware(error), None, extensions),
             };
             let attempt = request.take().expect("each turn leaves one for the next");
-            let (outcome, result) = attempt_on(&permit, attempt, extensions, &next).await;
+            let (outcome, result) = match self.attempt(&permit, attempt, extensions, &next).await {
+                (Some(outcome), result) => (outcome, result),
+                (None, Ok(response)) => return Ok(response),
+                (None, Err(error)) => return self.give_up(error, None, extensions),
+            };
             let mut report = report_of(&permit);
             let held = result.as_ref().is_ok_and(|response| self.holds(response));
             let (verdict, claim) = permit.end(&outcome, held);
@@ -128,15 +145,62 @@ impl Walk<'_> {
         }
     }
 
+    /// One attempt on the permit's key. No outcome: another limiter has refused it, which says
+    /// nothing about the provider and is not repeated.
+    async fn attempt(
+        &self,
+        permit: &Permit,
+        mut request: Request,
+        extensions: &mut Extensions,
+        next: &Next<'_>,
+    ) -> (Option<Outcome>, Result<Response>) {
+        let shown = Shown::put_key(permit.key(), &mut request);
+        let sent = wire::counting(next.clone().run(request, extensions));
+        let (result, mut hops) = match permit.run(sent).await {
+            Ok(ended) => ended,
+            Err(late) if self.running.waits_below.load(Ordering::Relaxed) => {
+                // Another limiter further in had not let it through.
+                let late = ChainError::middleware(late.never_sent(permit.attempt() > 1));
+                return (None, Err(late));
+            }
+            Err(late) => (Err(ChainError::middleware(late)), 0),
+        };
+        let response = match result {
+            Ok(response) => response,
+            Err(error) => {
+                permit.claim().charge(hops);
+                return (wire::outcome_of(&error), Err(shown.error(error)));
+            }
+        };
+        if hops == 0 && shown.was_redirected(&response) {
+            // A client that paceline has not made does not say how many.
+            hops = 1;
+        }
+        permit.claim().charge(hops);
+        let mut response = shown.response(response);
+        let mut slice = None;
+        if self.wants_body(&response) {
+            let (whole, start) = watched(permit.claim(), body::peek(response)).await;
+            response = whole;
+            slice = Some(start);
+        }
+        let (status, headers) = (response.status(), response.headers());
+        let outcome = permit.outcome_by(&self.profile, status, headers, slice.as_deref());
+        (Some(outcome), Ok(response))
+    }
+
+    /// Whether the start of the body helps to classify a response.
+    fn wants_body(&self, response: &Response) -> bool {
+        // Nobody waits for the first event of a stream that is served.
+        let is_served_stream = response.status().is_success() && is_event_stream(response);
+        self.profile.wants_body(response.status()) && !is_served_stream
+    }
+
     /// Whether the slot is held to the end of the body, because that is the work.
     fn holds(&self, response: &Response) -> bool {
-        let is_stream = || {
-            let kind = response.headers().get(header::CONTENT_TYPE);
-            kind.is_some_and(|kind| kind.as_bytes().starts_with(b"text/event-stream"))
-        };
         response.status().is_success()
             && match self.hold {
-                Hold::Auto => is_stream(),
+                Hold::Auto => is_event_stream(response),
                 Hold::Headers => false,
                 Hold::Body => true,
             }
@@ -151,8 +215,9 @@ impl Walk<'_> {
     ) -> Result<Response> {
         match self.last {
             Some((response, mut report)) => {
-                report.retry_at = Error::of(&error).and_then(Error::retry_at);
-                report.why = why;
+                let own = Error::of(&error);
+                report.retry_at = own.and_then(Error::retry_at);
+                report.why = why.or_else(|| own.and_then(Error::gave_up));
                 Ok(reported(response, report, extensions))
             }
             None => Err(error),
@@ -160,40 +225,9 @@ impl Walk<'_> {
     }
 }
 
-/// One attempt on the permit's key.
-async fn attempt_on(
-    permit: &Permit,
-    mut request: Request,
-    extensions: &mut Extensions,
-    next: &Next<'_>,
-) -> (Outcome, Result<Response>) {
-    let shown = Shown::put_key(permit.key(), &mut request);
-    let sent = wire::counting(next.clone().run(request, extensions));
-    let (result, mut hops) = match permit.run(sent).await {
-        Ok(ended) => ended,
-        Err(late) => (Err(ChainError::middleware(late)), 0),
-    };
-    let response = match result {
-        Ok(response) => response,
-        Err(error) => {
-            permit.claim().charge(hops);
-            return (wire::outcome_of(&error), Err(shown.error(error)));
-        }
-    };
-    if hops == 0 && shown.was_redirected(&response) {
-        // A client that paceline has not made does not say how many.
-        hops = 1;
-    }
-    permit.claim().charge(hops);
-    let mut response = shown.response(response);
-    let mut slice = None;
-    if response.status().is_client_error() || response.status().is_server_error() {
-        let (whole, start) = watched(permit.claim(), body::peek(response)).await;
-        response = whole;
-        slice = Some(start);
-    }
-    let outcome = permit.outcome(response.status(), response.headers(), slice.as_deref());
-    (outcome, Ok(response))
+fn is_event_stream(response: &Response) -> bool {
+    let kind = response.headers().get(header::CONTENT_TYPE);
+    kind.is_some_and(|kind| kind.as_bytes().starts_with(b"text/event-stream"))
 }
 
 fn report_of(permit: &Permit) -> Report {
@@ -223,7 +257,14 @@ struct Marks(SmallVec<[Mark; 2]>);
 #[derive(Clone, Debug)]
 struct Mark {
     limiter: u64,
-    running: Weak<()>,
+    running: Weak<Running>,
+}
+
+/// An attempt loop that is running.
+#[derive(Debug, Default)]
+struct Running {
+    /// A limiter further in holds the attempt back.
+    waits_below: AtomicBool,
 }
 
 /// Where a limiter stands in the chain.
@@ -256,8 +297,8 @@ impl Marks {
         standing
     }
 
-    fn enter(extensions: &mut Extensions, limiter: &Limiter) -> Arc<()> {
-        let running = Arc::new(());
+    fn enter(extensions: &mut Extensions, limiter: &Limiter) -> Arc<Running> {
+        let running = Arc::new(Running::default());
         let marks = extensions.get_or_insert_default::<Self>();
         marks.0.retain(|mark| mark.running.strong_count() > 0);
         marks.0.push(Mark {
@@ -265,5 +306,17 @@ impl Marks {
             running: Arc::downgrade(&running),
         });
         running
+    }
+    /// Tells the loops further out that this one waits, or does not any more.
+    fn waits(extensions: &Extensions, own: &Arc<Running>, waits: bool) {
+        let marks = extensions
+            .get::<Self>()
+            .into_iter()
+            .flat_map(|marks| &marks.0);
+        for mark in marks.filter(|mark| mark.running.as_ptr() != Arc::as_ptr(own)) {
+            if let Some(outer) = mark.running.upgrade() {
+                outer.waits_below.store(waits, Ordering::Relaxed);
+            }
+        }
     }
 }

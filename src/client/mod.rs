@@ -7,6 +7,7 @@ mod gate;
 mod key;
 mod limiter;
 mod permit;
+mod seats;
 mod watch;
 
 // The middleware of `reqwest`.
@@ -16,6 +17,8 @@ mod body;
 mod extension;
 #[cfg(feature = "reqwest")]
 mod front;
+#[cfg(feature = "reqwest")]
+mod limiters;
 #[cfg(feature = "reqwest")]
 mod middleware;
 #[cfg(feature = "reqwest")]
@@ -28,6 +31,8 @@ pub use clock::Clock;
 pub use extension::{Bucket, Deadline, Group, Hold, Pin, Report, Tenant};
 pub use key::ApiKey;
 pub use limiter::{Cancelled, Changes, Limiter, LimiterBuilder};
+#[cfg(feature = "reqwest")]
+pub use limiters::Limiters;
 pub use permit::{Leave, Permit, Ticket, Verdict};
 #[cfg(feature = "reqwest")]
 pub use wire::http_client;

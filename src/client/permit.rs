@@ -14,14 +14,15 @@ use http::{HeaderMap, StatusCode};
 
 use crate::Time;
 use crate::error::{Error, Kind, Patience};
-use crate::feedback;
+use crate::feedback::{self, Profile};
 use crate::scheduler::events::{self, Ask, Fingerprint, GaveUp, Outcome, Refusal};
 
 use super::claim::Claim;
 use super::driver;
-use super::gate::{Entered, Taken};
+use super::gate::Entered;
 use super::key::ApiKey;
 use super::limiter::Limiter;
+use super::seats::Taken;
 use super::watch::{Watch, watched};
 
 /// A place in the queue: a future of the [`Permit`]. Dropping it gives the place up.
@@ -307,9 +308,18 @@ impl Leave {
     /// worth having where the status is an error.
     #[must_use]
     pub fn outcome(&self, status: StatusCode, headers: &HeaderMap, body: Option<&[u8]>) -> Outcome {
+        self.outcome_by(&self.limiter.profile(), status, headers, body)
+    }
+
+    pub(crate) fn outcome_by(
+        &self,
+        profile: &Profile,
+        status: StatusCode,
+        headers: &HeaderMap,
+        body: Option<&[u8]>,
+    ) -> Outcome {
         let received = self.limiter.gate().clock().wall();
-        let profile = self.limiter.profile();
-        Outcome::Answered(feedback::read(&profile, status, headers, body, received))
+        Outcome::Answered(feedback::read(profile, status, headers, body, received))
     }
 }
 

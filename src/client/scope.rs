@@ -9,12 +9,15 @@ use std::sync::OnceLock;
 use reqwest::Url;
 
 use crate::error::{Error, Kind};
+use crate::feedback::Profile;
 
 /// The hosts of one limiter.
 #[derive(Debug, Default)]
 pub(super) struct Scope {
     told: Vec<Host>,
-    first: OnceLock<Host>,
+    profile: Option<Profile>,
+    /// Of the first request.
+    first: OnceLock<(Host, Profile)>,
 }
 
 /// A host, or one port of it.
@@ -25,30 +28,57 @@ struct Host {
 }
 
 impl Scope {
-    /// The hosts told: `"api.example.com"` or `"api.example.com:8443"`.
-    pub(super) fn new(hosts: &[String]) -> Result<Self, Error> {
+    /// The hosts told, such as `"api.example.com"` or `"api.example.com:8443"`, and the vendor.
+    pub(super) fn new(hosts: &[String], profile: Option<Profile>) -> Result<Self, Error> {
         let told = hosts.iter().map(|host| Host::parse(host));
         Ok(Self {
             told: told.collect::<Result<_, _>>()?,
+            profile,
             first: OnceLock::new(),
         })
     }
 
-    /// Whether the limiter is for this URL. One that has keys and was told no hosts is for the
-    /// first that it sees.
-    pub(super) fn admits(&self, url: &Url, has_keys: bool) -> bool {
-        if !self.told.is_empty() {
-            return self.told.iter().any(|host| host.is_of(url));
-        }
-        if !has_keys {
-            return true;
-        }
-        let first = self.first.get_or_init(|| Host {
-            name: url.host_str().unwrap_or_default().into(),
-            port: url.port_or_known_default(),
-        });
-        first.is_of(url)
+    /// What is known about the vendor of this URL, if the limiter is for it.
+    pub(super) fn admits(&self, url: &Url, has_keys: bool) -> Option<Profile> {
+        let host = url.host_str().unwrap_or_default();
+        let admitted = if !self.told.is_empty() {
+            self.told.iter().any(|host| host.is_of(url))
+        } else if !has_keys {
+            true
+        } else if let Some(profile) = self.profile.as_ref().filter(|p| !p.hosts().is_empty()) {
+            profile.serves(host)
+        } else {
+            self.first(url).0.is_of(url)
+        };
+        admitted.then(|| self.profile(url))
     }
+
+    /// What was said about the vendor, else what its host says.
+    fn profile(&self, url: &Url) -> Profile {
+        if let Some(profile) = &self.profile {
+            return profile.clone();
+        }
+        let (first, profile) = self.first(url);
+        if first.is_of(url) {
+            return profile.clone();
+        }
+        profile_of(url)
+    }
+
+    fn first(&self, url: &Url) -> &(Host, Profile) {
+        self.first.get_or_init(|| {
+            let host = Host {
+                name: url.host_str().unwrap_or_default().into(),
+                port: url.port_or_known_default(),
+            };
+            (host, profile_of(url))
+        })
+    }
+}
+
+fn profile_of(url: &Url) -> Profile {
+    let known = url.host_str().and_then(Profile::by_host);
+    known.unwrap_or_default()
 }
 
 impl Host {
@@ -93,7 +123,7 @@ mod tests {
 
     fn scope(hosts: &[&str]) -> Scope {
         let hosts: Vec<_> = hosts.iter().map(|&host| host.to_owned()).collect();
-        Scope::new(&hosts).expect("hosts")
+        Scope::new(&hosts, None).expect("hosts")
     }
 
     #[test]
@@ -109,18 +139,43 @@ mod tests {
             ("http://[::1]:8080/", true),
             ("http://[::1]:8081/", false),
         ] {
-            assert_eq!(scope.admits(&url(there), true), admitted, "{there}");
+            assert_eq!(
+                scope.admits(&url(there), true).is_some(),
+                admitted,
+                "{there}"
+            );
         }
     }
 
     #[test]
     fn with_keys_and_without_hosts_the_first_request_decides() {
         let scope = Scope::default();
-        assert!(scope.admits(&url("https://a.test/"), false));
-        assert!(scope.admits(&url("https://b.test/"), true));
-        assert!(!scope.admits(&url("https://a.test/"), true));
-        assert!(!scope.admits(&url("http://b.test/"), true), "another port");
-        assert!(scope.admits(&url("https://b.test/other"), true));
+        let admits = |there, has_keys| scope.admits(&url(there), has_keys).is_some();
+        assert!(admits("https://a.test/", true));
+        assert!(admits("https://a.test/other", true));
+        assert!(!admits("https://b.test/", true));
+        assert!(!admits("http://a.test/", true), "another port");
+        assert!(admits("https://b.test/", false), "there is no key to lose");
+    }
+
+    #[test]
+    fn a_vendors_hosts_are_its_own_and_its_profile_is_known_by_them() {
+        let openai = Scope::new(&[], Some(Profile::OPENAI)).expect("no hosts");
+        assert!(openai.admits(&url("https://evil.test/v1"), true).is_none());
+        assert!(
+            openai
+                .admits(&url("https://api.openai.com/v1"), true)
+                .is_some()
+        );
+        let anyone = Scope::default();
+        for (there, profile) in [
+            ("https://api.openai.com/v1", Profile::OPENAI),
+            ("https://api.anthropic.com/v1", Profile::ANTHROPIC),
+            ("https://a.test/", Profile::NONE),
+            ("https://api.openai.com/v1", Profile::OPENAI),
+        ] {
+            assert_eq!(anyone.admits(&url(there), false), Some(profile));
+        }
     }
 
     #[test]
@@ -133,7 +188,9 @@ mod tests {
             "me@a.test",
             "a b",
         ] {
-            let error = Scope::new(&[text.to_owned()]).expect_err(text).to_string();
+            let error = Scope::new(&[text.to_owned()], None)
+                .expect_err(text)
+                .to_string();
             assert!(error.contains(&format!("{text:?}")), "{error}");
         }
     }

@@ -14,7 +14,8 @@ use crate::Time;
 use crate::scheduler::events::Loan;
 
 use super::claim::Claim;
-use super::gate::{Gate, UNHEARD};
+use super::gate::Gate;
+use super::seats::UNHEARD;
 
 /// Sees whether the owner of one slot listens.
 #[derive(Debug)]

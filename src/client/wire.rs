@@ -7,6 +7,7 @@ use std::pin::pin;
 use reqwest::{Request, Response, Url};
 use reqwest_middleware::Error as ChainError;
 
+use crate::error::Error;
 use crate::scheduler::events::Outcome;
 
 use super::body;
@@ -142,13 +143,22 @@ fn form_urlencoded(secret: &str) -> String {
     url.query().unwrap_or_default().to_owned()
 }
 
-/// What a transport error says about whether the request has left.
-pub(super) fn outcome_of(error: &ChainError) -> Outcome {
-    match error {
-        ChainError::Reqwest(error) if error.is_connect() || error.is_builder() => Outcome::NotSent,
-        ChainError::Reqwest(error) if is_refused_stream(error) => Outcome::NotSent,
-        _ => Outcome::Broken,
+/// What an error says about whether the request has left; none if it is a limiter's own.
+pub(super) fn outcome_of(error: &ChainError) -> Option<Outcome> {
+    if Error::of(error).is_some_and(|error| !error.is_late()) {
+        return None;
     }
+    let never_left = match error {
+        ChainError::Reqwest(error) => {
+            error.is_connect() || error.is_builder() || is_refused_stream(error)
+        }
+        ChainError::Middleware(_) => false,
+    };
+    Some(if never_left {
+        Outcome::NotSent
+    } else {
+        Outcome::Broken
+    })
 }
 
 /// Whether an HTTP/2 server said that it has not looked at the request: RFC 9113 8.7 lets such a

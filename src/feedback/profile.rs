@@ -77,6 +77,12 @@ impl Profile {
         self.0.hosts
     }
 
+    /// Whether it is for this host.
+    #[must_use]
+    pub fn serves(&self, host: &str) -> bool {
+        self.0.hosts.iter().any(|pattern| fits(pattern, host))
+    }
+
     /// What is worth knowing about the vendor's signals.
     #[must_use]
     pub const fn notes(&self) -> &'static str {

@@ -210,6 +210,16 @@ impl KeyPool {
         gate
     }
 
+    /// Whether any key, or a bucket of one, is kept out of use.
+    pub(crate) fn any_parked(&self, now: Time) -> bool {
+        self.ids().any(|id| {
+            let key = self.key(id);
+            key.parked_until > now
+                || key.faulty.is_some()
+                || key.bucket_parks.iter().any(|&(_, until)| until > now)
+        })
+    }
+
     pub(crate) fn on_granted(&mut self, id: KeyId, now: Time) {
         self.granted += 1;
         let key = &mut self.keys[id.index()];

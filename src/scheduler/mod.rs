@@ -162,6 +162,13 @@ impl Scheduler {
         (self.queue.len(), self.attempts.len())
     }
 
+    /// Whether forgetting the scheduler would break no word given: nobody waits or is in flight,
+    /// and no key is kept out of use.
+    #[must_use]
+    pub fn is_idle(&self, now: Time) -> bool {
+        self.depth() == (0, 0) && self.overload.until <= now && !self.keys.any_parked(now)
+    }
+
     /// Accepts an ask, which then waits for its grant.
     ///
     /// # Errors

@@ -2,6 +2,7 @@
 
 mod cancelling;
 mod chain;
+mod layers;
 mod listening;
 mod provider;
 mod runtimes;

@@ -1,0 +1,266 @@
+//! The machine, and a seat for everyone who waits or is in flight.
+//!
+//! The machine knows tickets; who is to be told what became of one, and whether its owner listens,
+//! is known here.
+
+use std::sync::Arc;
+use std::task::Waker;
+use std::time::Duration;
+
+use slab::Slab;
+use smallvec::SmallVec;
+
+use crate::Time;
+use crate::scheduler::Scheduler;
+use crate::scheduler::events::{Grant, KeyId, Outcome, Refusal, Ticket, Verdict};
+
+use super::gate::Wakes;
+use super::key::ApiKey;
+use super::watch::Watch;
+
+/// The machine and the seats. Guarded by the gate's lock.
+#[derive(Debug)]
+pub(super) struct Seats {
+    pub(super) machine: Scheduler,
+    keys: Vec<ApiKey>,
+    seats: Slab<Seat>,
+    /// The seat of the ticket in each of the machine's slots.
+    seat_of: Vec<usize>,
+    /// The seats that are granted or in flight.
+    flying: Slab<usize>,
+}
+
+/// Where the owner of a ticket is told what became of it.
+#[derive(Debug)]
+pub(super) struct Seat {
+    ticket: Ticket,
+    state: State,
+    waker: Option<Waker>,
+    watch: Option<Arc<Watch>>,
+    /// Its place among those that are granted or in flight.
+    flying: usize,
+}
+
+#[derive(Debug)]
+pub(super) enum State {
+    Waiting,
+    /// Granted then, and not taken up.
+    Granted(Grant, Time),
+    /// The grant was lent to another, and the machine waits for its owner.
+    Aside,
+    /// Ended without being sent (again). The machine has forgotten it.
+    Refused(Refusal),
+    /// Taken up.
+    Flying,
+}
+
+/// A grant that was taken up.
+#[derive(Clone, Debug)]
+pub(crate) struct Taken {
+    pub(crate) key: ApiKey,
+    pub(crate) attempt: u32,
+    /// When it was taken up.
+    pub(crate) at: Time,
+}
+
+impl Seats {
+    pub(super) fn new(machine: Scheduler, keys: Vec<ApiKey>) -> Self {
+        Self {
+            machine,
+            keys,
+            seats: Slab::new(),
+            seat_of: Vec::new(),
+            flying: Slab::new(),
+        }
+    }
+
+    /// A seat for a ticket that was accepted.
+    pub(super) fn add(&mut self, ticket: Ticket, watch: Option<Arc<Watch>>) -> usize {
+        let seat = self.seats.insert(Seat {
+            ticket,
+            state: State::Waiting,
+            waker: None,
+            watch,
+            flying: usize::MAX,
+        });
+        let slot = ticket.slot as usize;
+        if slot >= self.seat_of.len() {
+            self.seat_of.resize(slot + 1, usize::MAX);
+        }
+        self.seat_of[slot] = seat;
+        seat
+    }
+
+    /// Writes what became of a ticket into its seat. Whether its owner has to be woken for it.
+    pub(super) fn tell(&mut self, ticket: Ticket, state: State, wakes: &mut Wakes) -> bool {
+        let index = self.seat_of[ticket.slot as usize];
+        let seat = &mut self.seats[index];
+        debug_assert_eq!(seat.ticket, ticket, "a seat outlives its ticket");
+        if matches!(state, State::Granted(..)) {
+            seat.flying = self.flying.insert(index);
+        }
+        seat.state = state;
+        match seat.waker.take() {
+            Some(waker) => {
+                wakes.wakers.push(waker);
+                true
+            }
+            None => false,
+        }
+    }
+
+    /// What the owner of a seat finds there; a grant is taken up.
+    pub(super) fn take_up(&mut self, seat: usize, now: Time) -> Option<Result<Taken, Refusal>> {
+        let found = &mut self.seats[seat];
+        match &found.state {
+            State::Waiting | State::Aside | State::Flying => None,
+            State::Refused(refusal) => Some(Err(refusal.clone())),
+            &State::Granted(grant, _) => {
+                found.state = State::Flying;
+                self.machine.start(grant.ticket, now);
+                Some(Ok(Taken {
+                    key: self.key(grant.key),
+                    attempt: grant.attempt,
+                    at: now,
+                }))
+            }
+        }
+    }
+
+    /// The owner of a seat listens again. Whether its ticket had stepped aside for that.
+    pub(super) fn resume(&mut self, seat: usize) -> bool {
+        let seat = &mut self.seats[seat];
+        let was_aside = matches!(seat.state, State::Aside);
+        if was_aside {
+            seat.state = State::Waiting;
+            self.machine.resume(seat.ticket);
+        }
+        was_aside
+    }
+
+    /// Whom to wake when something comes of a ticket. Answers with the waker before, if it is
+    /// another.
+    pub(super) fn listen(&mut self, seat: usize, waker: &Waker) -> Option<Waker> {
+        let own = &mut self.seats[seat].waker;
+        if own.as_ref().is_some_and(|own| own.will_wake(waker)) {
+            return None;
+        }
+        own.replace(waker.clone())
+    }
+
+    pub(super) fn complete(
+        &mut self,
+        seat: usize,
+        outcome: &Outcome,
+        held: bool,
+        now: Time,
+    ) -> Verdict {
+        let found = &mut self.seats[seat];
+        let verdict = if held {
+            self.machine.complete_held(found.ticket, outcome, now)
+        } else {
+            self.machine.complete(found.ticket, outcome, now)
+        };
+        let again = matches!(verdict, Verdict::Again { .. });
+        if again {
+            found.state = State::Waiting;
+        }
+        if again || !held {
+            self.land(seat);
+        }
+        verdict
+    }
+
+    #[cfg(feature = "reqwest")]
+    pub(super) fn charge(&mut self, seat: usize, times: u32, now: Time) {
+        for _ in 0..times {
+            self.machine.charge(self.seats[seat].ticket, now);
+        }
+    }
+
+    pub(super) fn reclaim(&mut self, seat: usize) {
+        self.machine.reclaim(self.seats[seat].ticket);
+    }
+
+    /// The owner of a seat is gone.
+    pub(super) fn leave(&mut self, seat: usize) -> Seat {
+        self.land(seat);
+        let seat = self.seats.remove(seat);
+        // That the machine may have ended the ticket already is no error: its generation differs.
+        self.machine.cancel(seat.ticket);
+        seat
+    }
+
+    /// Everybody who waits for something to come of a ticket.
+    pub(super) fn wakers(&mut self) -> impl Iterator<Item = Waker> + '_ {
+        self.seats
+            .iter_mut()
+            .filter_map(|(_, seat)| seat.waker.take())
+    }
+
+    /// Makes these the keys in use.
+    pub(super) fn set_keys(&mut self, keys: Vec<ApiKey>) {
+        let fingerprints: Vec<_> = keys.iter().map(ApiKey::fingerprint).collect();
+        self.machine.set_keys(&fingerprints);
+        for key in keys {
+            if !self.keys.contains(&key) {
+                self.keys.push(key);
+            }
+        }
+    }
+
+    /// A seat is neither granted nor in flight any more.
+    fn land(&mut self, seat: usize) {
+        let seat = &mut self.seats[seat];
+        if self.flying.contains(seat.flying) {
+            self.flying.remove(seat.flying);
+        }
+        seat.flying = usize::MAX;
+    }
+
+    /// Lends every slot whose owner does not listen. Answers when the next may be due.
+    pub(super) fn lend(&mut self, now: Time) -> Time {
+        let mut next = Time::NEVER;
+        let mut aside: SmallVec<[usize; 8]> = SmallVec::new();
+        for (_, &index) in &self.flying {
+            let seat = &mut self.seats[index];
+            let due = match (&seat.state, &seat.watch) {
+                (State::Granted(_, at), _) => *at + UNHEARD,
+                (State::Flying, Some(watch)) => watch.due(),
+                _ => Time::NEVER,
+            };
+            if due > now {
+                next = next.min(due);
+                continue;
+            }
+            match (&seat.state, &seat.watch) {
+                (State::Granted(..), _) => aside.push(index),
+                (_, Some(watch)) => {
+                    let loan = watch.lend();
+                    self.machine.lend(seat.ticket, loan, now);
+                }
+                _ => {}
+            }
+        }
+        for index in aside {
+            let seat = &mut self.seats[index];
+            seat.state = State::Aside;
+            self.machine.set_aside(seat.ticket, now);
+            self.land(index);
+        }
+        next
+    }
+
+    fn key(&self, id: KeyId) -> ApiKey {
+        let fingerprint = self.machine.fingerprint(id);
+        let found = self
+            .keys
+            .iter()
+            .find(|key| key.fingerprint() == fingerprint);
+        found.cloned().unwrap_or_else(ApiKey::anonymous)
+    }
+}
+
+/// How long an owner that was woken may not listen before its slot is lent. Well above what a busy
+/// runtime takes to poll a woken task (milliseconds), well below what a person calls a stall.
+pub(super) const UNHEARD: Duration = Duration::from_millis(100);
