@@ -11,9 +11,9 @@ use crate::Settings;
 use crate::client::{Limiter, http_client};
 use crate::feedback::Profile;
 
+use super::door::{AtTheDoor, Door};
 use super::error::Error;
 use super::options::Options;
-use super::send::{AtTheDoor, Door};
 
 /// A client behind its limiter.
 #[derive(Debug)]

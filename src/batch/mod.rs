@@ -8,6 +8,8 @@
 //! that holds it together.
 
 mod check;
+mod closing;
+mod door;
 mod ending;
 mod error;
 mod hosts;

@@ -7,16 +7,15 @@
 use std::collections::VecDeque;
 use std::io;
 use std::sync::Arc;
-use std::sync::atomic::{AtomicBool, Ordering::Relaxed};
 use std::time::Duration;
 
 use tokio::sync::mpsc;
 use tokio::task::JoinSet;
 use tokio::time::{self, MissedTickBehavior};
 
-use crate::Time;
 use crate::client::{Changes, Clock};
 
+use super::door::{Door, READ_AHEAD};
 use super::error::Error;
 use super::hosts::Hosts;
 use super::ids::{Index, Place, State};
@@ -27,11 +26,10 @@ use super::progress::{Progress, Status};
 use super::record::{Code, Ending, Record};
 use super::request::BadLine;
 use super::resume::{self, Earlier};
-use super::rewrite;
-use super::send::{Done, Door, READ_AHEAD, Recorded, Sender};
+use super::send::{Done, Recorded, Sender};
 use super::signals::{Signal, Signals};
 use super::source::{self, Batch, Plan, SharedIndex, Work};
-use super::summary::{Outcome, Summary};
+use super::summary::Outcome;
 use super::tally::{Tally, Why};
 
 /// Does what is left of a batch. Needs a tokio runtime with time and I/O, of one thread.
@@ -138,30 +136,30 @@ pub(crate) fn read(
     }
 }
 
-struct Run<'a> {
-    options: &'a Options,
-    journal: Journal,
-    index: SharedIndex,
-    clock: Clock,
-    door: Arc<Door>,
+pub(super) struct Run<'a> {
+    pub(super) options: &'a Options,
+    pub(super) journal: Journal,
+    pub(super) index: SharedIndex,
+    pub(super) clock: Clock,
+    pub(super) door: Arc<Door>,
     /// Made when the first request shows which host the keys are for.
-    sender: Option<Arc<Sender>>,
+    pub(super) sender: Option<Arc<Sender>>,
     changes: Option<Changes>,
     tasks: JoinSet<Done>,
     /// Lines that were read and wait for room.
     backlog: VecDeque<Work>,
     /// What all lines in `tasks` take of memory.
     bytes: usize,
-    tally: Tally,
+    pub(super) tally: Tally,
     progress: Progress,
-    stop: Option<Stop>,
+    pub(super) stop: Option<Stop>,
     grace_ends: Option<time::Instant>,
     input_ended: bool,
 }
 
 /// Why a run ends before its input.
 #[derive(Debug)]
-enum Stop {
+pub(super) enum Stop {
     Signal(Signal),
     /// Every further request would fail the same way.
     Hopeless(String),
@@ -229,7 +227,7 @@ impl Run<'_> {
             };
             self.bytes += work.size;
             self.tasks.spawn(sender.send(work));
-            self.door.active.store(self.tasks.len(), Relaxed);
+            self.door.set_active(self.tasks.len());
         }
     }
 
@@ -280,7 +278,7 @@ impl Run<'_> {
         // Nothing aborts a task, so this is a bug in it: better to stop than to lose a line.
         let done = done.expect("a request does not panic");
         self.bytes -= done.size;
-        self.door.active.store(self.tasks.len(), Relaxed);
+        self.door.set_active(self.tasks.len());
         self.tally.attempts += u64::from(done.attempts);
         self.tally.refused += u64::from(done.refused);
         if done.attempts > 0 {
@@ -384,100 +382,6 @@ impl Run<'_> {
             outage: outage.unwrap_or_default(),
         };
         self.progress.show(&status, now);
-    }
-
-    /// Sorts the output, or what else it needs. A signal leaves it as it is.
-    async fn put_in_order(&mut self, signals: &mut Signals, earlier: Earlier) {
-        let journal = std::mem::replace(&mut self.journal, Journal::stdout());
-        let (index, ordered) = (self.index.clone(), self.options.ordered);
-        let interrupted = Arc::new(AtomicBool::new(false));
-        let stop = Arc::clone(&interrupted);
-        let mut order = tokio::task::spawn_blocking(move || {
-            let mut journal = journal;
-            let end = journal.sync();
-            let end = end.and_then(|()| {
-                rewrite::rewrite(&mut journal, &mut index.lock(), &earlier, ordered, &stop)
-            });
-            (journal, end)
-        });
-        let end = loop {
-            tokio::select! {
-                end = &mut order => break end,
-                signal = signals.next() => {
-                    interrupted.store(true, Relaxed);
-                    self.stop.get_or_insert(Stop::Signal(signal));
-                }
-            }
-        };
-        let (journal, end) = end.expect("putting in order does not panic");
-        self.journal = journal;
-        match end {
-            Ok(()) => self.door.forget(),
-            Err(error) => {
-                self.stop.get_or_insert(Stop::Failed(error));
-            }
-        }
-    }
-
-    /// Says what was done. `known` is whether every line was read.
-    fn finish(self, earlier: &Earlier, known: bool) -> Result<Outcome, Error> {
-        let (counts, moved) = {
-            let index = self.index.lock();
-            (index.counts(), index.moved())
-        };
-        let elapsed = self.clock.now().since(Time::START);
-        let mut summary = Summary::new(&self.tally, known.then_some(counts), elapsed);
-        summary.limited = self.options.limit.is_some();
-        summary.notices = self.notices(earlier, moved);
-        let mut interrupted = None;
-        match self.stop {
-            None => {}
-            Some(Stop::Signal(signal)) => interrupted = Some(signal),
-            Some(Stop::Hopeless(why)) => summary.stopped = Some(why),
-            Some(Stop::Failed(error)) if error.is_usage() => return Err(error),
-            Some(Stop::Failed(error)) => summary.stopped = Some(error.to_string()),
-        }
-        Ok(Outcome {
-            summary,
-            interrupted,
-        })
-    }
-
-    fn notices(&self, earlier: &Earlier, moved: u64) -> Vec<String> {
-        let mut notices = Vec::new();
-        let mut say = |count: u64, what: &str| {
-            if count > 0 {
-                notices.push(format!("{count} {what}"));
-            }
-        };
-        say(
-            moved,
-            "lines moved since their requests were done: not sent again",
-        );
-        say(
-            earlier.edited,
-            "records are of lines that were edited since: dropped at the end",
-        );
-        say(
-            earlier.strangers,
-            "records have ids that are not in the input: kept",
-        );
-        say(
-            earlier.damage.lines,
-            "damaged lines in the output: their requests were done again",
-        );
-        say(
-            u64::from(earlier.damage.cut),
-            "torn record was cut off the output's end",
-        );
-        let others = self
-            .sender
-            .as_ref()
-            .map_or(0, |sender| sender.hosts.others());
-        if !self.options.keys.is_empty() {
-            say(others as u64, "other hosts were called without a key");
-        }
-        notices
     }
 }
 

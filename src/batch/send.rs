@@ -1,26 +1,23 @@
 //! One request on its way: through the limiter, out of the door, and back with what became of it.
 
-use std::io;
-use std::sync::atomic::{AtomicBool, AtomicU32, AtomicUsize, Ordering::Relaxed};
-use std::sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
-use async_trait::async_trait;
-use http::header::{HeaderName, HeaderValue, RETRY_AFTER};
-use http::{Extensions, StatusCode};
+use http::Extensions;
+use http::header::{HeaderName, HeaderValue};
 use reqwest::Url;
-use reqwest_middleware::{Middleware, Next};
 use tokio::sync::Notify;
 use tokio_util::sync::CancellationToken;
 
 use crate::client::{Clock, Report};
 use crate::scheduler::events::{Fingerprint, Replay};
 
+use super::door::{Door, Mark};
 use super::ending::{self, Reply, Unread};
 use super::error::Error;
 use super::hosts::Hosts;
-use super::ids::{Id, Place, State};
-use super::inflight::{InFlight, Slot};
+use super::ids::{Place, State};
+use super::inflight::Slot;
 use super::options::{Options, Replays};
 use super::outage::{Outage, Pass};
 use super::record::{Record, RequestId};
@@ -108,7 +105,7 @@ impl Sender {
             Some(end) => end,
             None => (Some(Reply::cancelled()), None),
         };
-        let attempts = mark.attempts.load(Relaxed);
+        let attempts = mark.attempts();
         let hopeless = reply.as_ref().and_then(Reply::hopeless);
         let stopped = self.door.is_shut();
         let record = reply
@@ -142,9 +139,9 @@ impl Sender {
         Done {
             place,
             size,
-            slot: mark.slot.get().copied(),
+            slot: mark.slot(),
             attempts,
-            refused: mark.refused.load(Relaxed),
+            refused: mark.refused(),
             record,
             hopeless,
         }
@@ -256,173 +253,6 @@ impl Sender {
     }
 }
 
-/// The last place before the wire: nothing passes it once it is shut, and what passes is marked.
-///
-/// It stands inside the limiter, so that it sees every attempt.
-#[derive(Debug)]
-pub(crate) struct Door {
-    shut: AtomicBool,
-    /// Attempts on the wire and answers being read.
-    flying: AtomicUsize,
-    /// Lines handed to the limiter that have no record.
-    pub(crate) active: AtomicUsize,
-    /// Told when few are left that wait.
-    pub(crate) hungry: Notify,
-    inflight: Option<InFlight>,
-    fault: Mutex<Option<io::Error>>,
-}
-
-impl Door {
-    /// A door that marks what passes in this file.
-    pub(crate) fn new(inflight: Option<InFlight>) -> Self {
-        Self {
-            shut: AtomicBool::new(false),
-            flying: AtomicUsize::new(0),
-            active: AtomicUsize::new(0),
-            hungry: Notify::new(),
-            inflight,
-            fault: Mutex::new(None),
-        }
-    }
-
-    /// Lets nothing more out.
-    pub(crate) fn shut(&self) {
-        self.shut.store(true, Relaxed);
-    }
-
-    /// Whether nothing more goes out.
-    pub(crate) fn is_shut(&self) -> bool {
-        self.shut.load(Relaxed)
-    }
-
-    /// Lines that wait for their turn.
-    pub(crate) fn waiting(&self) -> usize {
-        self.active.load(Relaxed).saturating_sub(self.flying())
-    }
-
-    /// Requests on the wire.
-    pub(crate) fn flying(&self) -> usize {
-        self.flying.load(Relaxed)
-    }
-
-    /// Says that a line has its record.
-    pub(crate) fn leave(&self, slot: Slot) {
-        if let Some(inflight) = &self.inflight {
-            inflight.leave(slot);
-        }
-    }
-
-    /// Ends the file of marks: there is a record of everything.
-    pub(crate) fn forget(&self) {
-        if let Some(inflight) = &self.inflight {
-            inflight.remove();
-        }
-    }
-
-    /// Why nothing could be marked, if so.
-    pub(crate) fn fault(&self) -> Option<io::Error> {
-        self.fault
-            .lock()
-            .unwrap_or_else(PoisonError::into_inner)
-            .take()
-    }
-
-    fn fly(&self) -> Flight<'_> {
-        self.flying.fetch_add(1, Relaxed);
-        if self.waiting() < READ_AHEAD / 2 {
-            self.hungry.notify_one();
-        }
-        Flight(self)
-    }
-
-    fn mark(&self, mark: &Mark) -> io::Result<()> {
-        if let (Some(inflight), None) = (&self.inflight, mark.slot.get()) {
-            let slot = inflight.enter(mark.id)?;
-            mark.slot
-                .set(slot)
-                .expect("attempts of one request follow each other");
-        }
-        mark.attempts.fetch_add(1, Relaxed);
-        Ok(())
-    }
-}
-
-/// Counts as on the wire until it is dropped.
-struct Flight<'a>(&'a Door);
-
-impl Drop for Flight<'_> {
-    fn drop(&mut self) {
-        self.0.flying.fetch_sub(1, Relaxed);
-    }
-}
-
-/// What is known of one line's attempts.
-#[derive(Debug)]
-pub(crate) struct Mark {
-    id: Id,
-    slot: OnceLock<Slot>,
-    attempts: AtomicU32,
-    refused: AtomicU32,
-}
-
-impl Mark {
-    fn new(id: Id) -> Self {
-        let (attempts, refused) = (AtomicU32::new(0), AtomicU32::new(0));
-        Self {
-            id,
-            slot: OnceLock::new(),
-            attempts,
-            refused,
-        }
-    }
-}
-
-/// The door as a middleware.
-#[derive(Clone, Debug)]
-pub(crate) struct AtTheDoor(pub(crate) Arc<Door>);
-
-#[async_trait]
-impl Middleware for AtTheDoor {
-    async fn handle(
-        &self,
-        request: reqwest::Request,
-        extensions: &mut Extensions,
-        next: Next<'_>,
-    ) -> reqwest_middleware::Result<reqwest::Response> {
-        let door = &self.0;
-        let mark = extensions.get::<Arc<Mark>>().map(Arc::clone);
-        let mark = mark.expect("every request of a run has its mark");
-        if door.is_shut() {
-            return Err(reqwest_middleware::Error::middleware(Stopping));
-        }
-        if let Err(error) = door.mark(&mark) {
-            *door.fault.lock().unwrap_or_else(PoisonError::into_inner) = Some(error);
-            door.shut();
-            return Err(reqwest_middleware::Error::middleware(Stopping));
-        }
-        let flight = door.fly();
-        let result = next.run(request, extensions).await;
-        drop(flight);
-        if let Ok(response) = &result {
-            let refused = match response.status() {
-                StatusCode::TOO_MANY_REQUESTS => true,
-                StatusCode::SERVICE_UNAVAILABLE => response.headers().contains_key(RETRY_AFTER),
-                status => status.as_u16() == OVERLOADED,
-            };
-            mark.refused.fetch_add(u32::from(refused), Relaxed);
-        }
-        result
-    }
-}
-
-/// Nothing more is sent.
-#[derive(Debug, thiserror::Error)]
-#[error("the run is being stopped; it was not sent")]
-struct Stopping;
-
-/// So many lines wait for their turn, so that a high priority among them goes first.
-pub(crate) const READ_AHEAD: usize = 1_000;
-
 /// Paths of calls that generate: doing them twice costs money and harms nothing.
 const GENERATION: [&str; 4] = [
     "/chat/completions",
@@ -433,9 +263,6 @@ const GENERATION: [&str; 4] = [
 
 /// How often an answer may break off in the middle, as often as a request may fail otherwise.
 const BROKEN_BODIES: u32 = 4;
-
-/// Several vendors' own status for being full.
-const OVERLOADED: u16 = 529;
 
 /// What a record takes beside the body.
 const RECORD: usize = 320;

@@ -1,0 +1,110 @@
+//! The end of a run: the output is put in order, and what was done is said.
+
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering::Relaxed};
+
+use crate::Time;
+
+use super::error::Error;
+use super::output::Journal;
+use super::resume::Earlier;
+use super::rewrite;
+use super::run::{Run, Stop};
+use super::signals::Signals;
+use super::summary::{Outcome, Summary};
+
+impl Run<'_> {
+    /// Sorts the output, or what else it needs. A signal leaves it as it is.
+    pub(super) async fn put_in_order(&mut self, signals: &mut Signals, earlier: Earlier) {
+        let journal = std::mem::replace(&mut self.journal, Journal::stdout());
+        let (index, ordered) = (self.index.clone(), self.options.ordered);
+        let interrupted = Arc::new(AtomicBool::new(false));
+        let stop = Arc::clone(&interrupted);
+        let mut order = tokio::task::spawn_blocking(move || {
+            let mut journal = journal;
+            let end = journal.sync();
+            let end = end.and_then(|()| {
+                rewrite::rewrite(&mut journal, &mut index.lock(), &earlier, ordered, &stop)
+            });
+            (journal, end)
+        });
+        let end = loop {
+            tokio::select! {
+                end = &mut order => break end,
+                signal = signals.next() => {
+                    interrupted.store(true, Relaxed);
+                    self.stop.get_or_insert(Stop::Signal(signal));
+                }
+            }
+        };
+        let (journal, end) = end.expect("putting in order does not panic");
+        self.journal = journal;
+        match end {
+            Ok(()) => self.door.forget(),
+            Err(error) => {
+                self.stop.get_or_insert(Stop::Failed(error));
+            }
+        }
+    }
+
+    /// Says what was done. `known` is whether every line was read.
+    pub(super) fn finish(self, earlier: &Earlier, known: bool) -> Result<Outcome, Error> {
+        let (counts, moved) = {
+            let index = self.index.lock();
+            (index.counts(), index.moved())
+        };
+        let elapsed = self.clock.now().since(Time::START);
+        let mut summary = Summary::new(&self.tally, known.then_some(counts), elapsed);
+        summary.limited = self.options.limit.is_some();
+        summary.notices = self.notices(earlier, moved);
+        let mut interrupted = None;
+        match self.stop {
+            None => {}
+            Some(Stop::Signal(signal)) => interrupted = Some(signal),
+            Some(Stop::Hopeless(why)) => summary.stopped = Some(why),
+            Some(Stop::Failed(error)) if error.is_usage() => return Err(error),
+            Some(Stop::Failed(error)) => summary.stopped = Some(error.to_string()),
+        }
+        Ok(Outcome {
+            summary,
+            interrupted,
+        })
+    }
+
+    fn notices(&self, earlier: &Earlier, moved: u64) -> Vec<String> {
+        let mut notices = Vec::new();
+        let mut say = |count: u64, what: &str| {
+            if count > 0 {
+                notices.push(format!("{count} {what}"));
+            }
+        };
+        say(
+            moved,
+            "lines moved since their requests were done: not sent again",
+        );
+        say(
+            earlier.edited,
+            "records are of lines that were edited since: dropped at the end",
+        );
+        say(
+            earlier.strangers,
+            "records have ids that are not in the input: kept",
+        );
+        say(
+            earlier.damage.lines,
+            "damaged lines in the output: their requests were done again",
+        );
+        say(
+            u64::from(earlier.damage.cut),
+            "torn record was cut off the output's end",
+        );
+        let others = self
+            .sender
+            .as_ref()
+            .map_or(0, |sender| sender.hosts.others());
+        if !self.options.keys.is_empty() {
+            say(others as u64, "other hosts were called without a key");
+        }
+        notices
+    }
+}
