@@ -9,13 +9,21 @@ use crate::scheduler::keys::{HintScope, Penalty};
 use crate::scheduler::pace::PaceSettings;
 use crate::scheduler::retry::RetrySettings;
 
-/// How one limiter decides. The defaults need no configuration.
+/// How one limiter decides. The defaults need no configuration. In a file, durations are written
+/// `"250ms"` or `"1h 30m"`, and ceilings `"500/1m"` or `"1/1s+10%"`.
 #[derive(Clone, Debug, PartialEq)]
+#[cfg_attr(
+    feature = "serde",
+    derive(serde::Deserialize),
+    serde(default, deny_unknown_fields)
+)]
 #[non_exhaustive]
 pub struct Settings {
     /// Hard rates that each key keeps for itself.
+    #[cfg_attr(feature = "serde", serde(deserialize_with = "ceilings"))]
     pub ceilings: Vec<Ceiling>,
     /// Hard rates that all keys keep together (an account's).
+    #[cfg_attr(feature = "serde", serde(deserialize_with = "ceilings"))]
     pub shared_ceilings: Vec<Ceiling>,
     /// The most requests in flight per key. Default 1,024. At least 1.
     pub key_concurrency: u32,
@@ -27,6 +35,10 @@ pub struct Settings {
     pub pace: PaceSettings,
     /// How long a request may wait to be sent, retries included; a wait that is known to be longer
     /// ends at once. Default 5 minutes, as promptfoo. None waits for ever.
+    #[cfg_attr(
+        feature = "serde",
+        serde(deserialize_with = "optional_duration::deserialize")
+    )]
     pub max_wait: Option<Duration>,
     /// The most requests that may wait. Default 100,000. A newcomer beyond it is refused.
     pub queue: usize,
@@ -37,6 +49,7 @@ pub struct Settings {
     /// Whom a whole-second hint stops.
     pub hint_scope: HintScope,
     /// The longest block on a server's word; then one request probes. Default 24 h.
+    #[cfg_attr(feature = "serde", serde(deserialize_with = "duration::deserialize"))]
     pub longest_park: Duration,
 }
 
@@ -128,6 +141,17 @@ pub(crate) fn within(
 
 fn at_least_one(setting: &'static str, value: u64) -> Result<(), SettingsError> {
     within(setting, value as f64, 1.0, f64::from(u32::MAX))
+}
+
+/// Ceilings in files: `["500/1m", "1/1s+10%"]`.
+#[cfg(feature = "serde")]
+fn ceilings<'de, D: serde::Deserializer<'de>>(from: D) -> Result<Vec<Ceiling>, D::Error> {
+    use serde::{Deserialize, de::Error};
+    let texts = Vec::<String>::deserialize(from)?;
+    texts
+        .iter()
+        .map(|text| text.parse().map_err(D::Error::custom))
+        .collect()
 }
 
 /// Durations in files: `"1s"`, `"250ms"`, `"1h 30m"`.

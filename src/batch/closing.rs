@@ -57,6 +57,12 @@ impl Run<'_> {
         let mut summary = Summary::new(&self.tally, known.then_some(counts), elapsed);
         summary.limited = self.options.limit.is_some();
         summary.notices = self.notices(earlier, moved);
+        let failed_before = summary.failures.saturating_sub(summary.failed);
+        if failed_before > 0 {
+            summary.notices.push(format!(
+                "{failed_before} lines failed for good in earlier runs: --retry-failed does them again"
+            ));
+        }
         let mut interrupted = None;
         match self.stop {
             None => {}

@@ -81,12 +81,14 @@ impl Progress {
         }
     }
 
-    /// The limiter has decided something.
-    pub(crate) fn on_change(&mut self, change: &Change) {
+    /// The limiter, which began at `began` of our time, has decided something.
+    pub(crate) fn on_change(&mut self, change: &Change, began: Time) {
         let Some(key) = change.key else { return };
         let state = self.keys.entry(key).or_default();
         match change.what {
-            What::Parked { until, .. } => state.parked_until = Some(until),
+            What::Parked { until, .. } => {
+                state.parked_until = Some(began + until.since(Time::START))
+            }
             What::Retired(_) => state.retired = true,
             What::Restored => state.retired = false,
             _ => {}

@@ -33,6 +33,40 @@ impl Request {
     }
 }
 
+impl Request {
+    /// The model that the body names.
+    pub(crate) fn model(&self) -> Option<String> {
+        let body = self.body.as_deref()?;
+        let mut model = None;
+        let mut reader = serde_json::Deserializer::from_slice(body);
+        // It ends with an error once the model is known: the rest of the body need not be read.
+        serde::Deserializer::deserialize_map(&mut reader, ModelIn(&mut model)).ok();
+        model
+    }
+}
+
+/// Looks for `model` in an object, and stops there.
+struct ModelIn<'a>(&'a mut Option<String>);
+
+impl<'de> serde::de::Visitor<'de> for ModelIn<'_> {
+    type Value = ();
+
+    fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str("an object")
+    }
+
+    fn visit_map<A: serde::de::MapAccess<'de>>(self, mut map: A) -> Result<(), A::Error> {
+        while let Some(field) = map.next_key::<Text<'de>>()? {
+            if *field == *"model" {
+                *self.0 = Some(map.next_value::<String>()?);
+                return Err(serde::de::Error::custom("the model is known"));
+            }
+            map.next_value::<serde::de::IgnoredAny>()?;
+        }
+        Ok(())
+    }
+}
+
 /// Turns lines into requests. It remembers the last URL, since most lines name the same.
 #[derive(Debug)]
 pub(crate) struct Reader {
@@ -485,6 +519,27 @@ mod tests {
         let line = r#"{"url":"/a","priority":7,"cost":{"input_tokens":5,"output_tokens":6}}"#;
         let ask = read(line).expect("a request").ask;
         assert_eq!((ask.priority, ask.cost.tokens), (Priority(7), 11));
+    }
+
+    #[test]
+    fn the_model_is_found_wherever_it_stands_and_nowhere_deeper() {
+        let model = |body: &str| {
+            let line = format!("{{\"url\":\"/a\",\"body\":{body}}}");
+            read(&line).expect("a request").model()
+        };
+        assert_eq!(model(r#"{"model":"m","x":[1]}"#).as_deref(), Some("m"));
+        assert_eq!(
+            model(r#"{"x":{"model":"deep"},"model":"m"}"#).as_deref(),
+            Some("m")
+        );
+        for body in [
+            r#"{"x":{"model":"deep"}}"#,
+            r#"{"model":5}"#,
+            "[1]",
+            "\"model\"",
+        ] {
+            assert_eq!(model(body), None, "{body}");
+        }
     }
 
     #[test]

@@ -13,6 +13,7 @@ use tokio::sync::mpsc;
 use tokio::task::JoinSet;
 use tokio::time::{self, MissedTickBehavior};
 
+use crate::Time;
 use crate::client::{Changes, Clock};
 
 use super::door::{Door, READ_AHEAD};
@@ -38,6 +39,7 @@ use super::tally::{Tally, Why};
 ///
 /// What is wrong with input, output or settings; nothing was sent then.
 pub async fn run(options: Options) -> Result<Outcome, Error> {
+    let clock = Clock::new();
     Hosts::check(&options)?;
     let stream = options.input.is_stream();
     let (journal, index, earlier) = open(&options, stream)?;
@@ -67,7 +69,7 @@ pub async fn run(options: Options) -> Result<Outcome, Error> {
         index: index.clone(),
         journal,
         options: &options,
-        clock: Clock::new(),
+        clock,
         sender: None,
         changes: None,
         tasks: JoinSet::new(),
@@ -144,7 +146,8 @@ pub(super) struct Run<'a> {
     pub(super) door: Arc<Door>,
     /// Made when the first request shows which host the keys are for.
     pub(super) sender: Option<Arc<Sender>>,
-    changes: Option<Changes>,
+    /// What the limiter decides, and when it began.
+    changes: Option<(Changes, Time)>,
     tasks: JoinSet<Done>,
     /// Lines that were read and wait for room.
     backlog: VecDeque<Work>,
@@ -219,7 +222,7 @@ impl Run<'_> {
                 Some(sender) => Arc::clone(sender),
                 None => match Sender::new(self.options, url, &self.door, self.clock) {
                     Ok(sender) => {
-                        self.changes = Some(sender.hosts.main().changes());
+                        self.changes = Some((sender.hosts.main().changes(), self.clock.now()));
                         Arc::clone(self.sender.insert(Arc::new(sender)))
                     }
                     Err(error) => return self.fail(error),
@@ -368,8 +371,10 @@ impl Run<'_> {
 
     fn show(&mut self) {
         let now = self.clock.now();
-        while let Some(change) = self.changes.as_mut().and_then(Changes::try_next) {
-            self.progress.on_change(&change);
+        if let Some((changes, began)) = &mut self.changes {
+            while let Some(change) = changes.try_next() {
+                self.progress.on_change(&change, *began);
+            }
         }
         let outage = self
             .sender

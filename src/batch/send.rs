@@ -33,6 +33,7 @@ pub(crate) struct Sender {
     clock: Clock,
     replay: Replays,
     idempotency_header: Option<HeaderName>,
+    max_wait: Option<Duration>,
     outage: Mutex<Outage>,
     /// Wakes those who wait for the end of an outage.
     pub(crate) fair: Notify,
@@ -82,6 +83,7 @@ impl Sender {
             clock,
             replay: options.replay,
             idempotency_header: options.idempotency_header.clone(),
+            max_wait: options.settings.max_wait,
             outage: Mutex::default(),
             fair: Notify::new(),
             abort: CancellationToken::new(),
@@ -114,6 +116,8 @@ impl Sender {
             .map(|reply| {
                 let took = self.clock.now().since(start);
                 let report = report.as_ref();
+                // What was never sent has done nothing but wait.
+                let idle = if attempts == 0 { took } else { Duration::ZERO };
                 let key = report.map(|report| report.key);
                 let key = key.filter(|key| *key != Fingerprint::ANONYMOUS);
                 let state = reply.state();
@@ -124,7 +128,7 @@ impl Sender {
                     ending: reply.ending(),
                     attempts,
                     key,
-                    waited: report.map_or(Duration::ZERO, |report| report.waited),
+                    waited: report.map_or(idle, |report| report.waited),
                     took,
                     last: state.is_final(),
                 }
@@ -156,6 +160,7 @@ impl Sender {
     ) -> (Option<Reply>, Option<Report>) {
         self.prepare(&mut request, request_id);
         let replayable = request.ask.replay == Replay::Always || request.method.is_idempotent();
+        let start = self.clock.now();
         let mut broken = 0;
         loop {
             if !self.wait_for_fair_weather().await {
@@ -168,12 +173,17 @@ impl Sender {
             let sent = client
                 .http
                 .execute_with_extensions(request.to_reqwest(), &mut extensions);
-            let response = match sent.await {
+            let sent = sent.await;
+            let in_time = || {
+                let waited = self.clock.now().since(start);
+                self.max_wait.is_none_or(|most| waited < most)
+            };
+            let response = match sent {
                 Ok(response) => response,
                 Err(error) => {
                     let unsent = ending::is_unsent(&error);
                     let transport = crate::Error::of(&error).is_none();
-                    if transport && self.is_outage() && (unsent || replayable) {
+                    if transport && self.is_outage() && (unsent || replayable) && in_time() {
                         continue;
                     }
                     return (Some(Reply::of_error(&error)), None);
@@ -188,7 +198,7 @@ impl Sender {
                 Err(Unread::TooLarge) => Reply::too_large(),
                 Err(Unread::Broken(error)) => {
                     broken += 1;
-                    if replayable && (self.is_outage() || broken < BROKEN_BODIES) {
+                    if replayable && (self.is_outage() || broken < BROKEN_BODIES) && in_time() {
                         continue;
                     }
                     Reply::network(ending::describe_transport(&error), true)
@@ -216,6 +226,10 @@ impl Sender {
             Replays::Auto if known || generates => Replay::Always,
             Replays::Auto => request.ask.replay,
         };
+        if generates && request.ask.bucket.is_none() {
+            // Vendors of language models limit each model by itself.
+            request.ask.bucket = request.model().map(Into::into);
+        }
     }
 
     /// Notes an end without an answer; whether it is one of many.

@@ -1,6 +1,7 @@
 //! The subcommands of `paceline`: one file each, with its arguments and what it prints.
 
 mod demo;
+mod files;
 mod inspect;
 mod mock;
 mod run;

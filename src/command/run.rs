@@ -10,8 +10,10 @@ use std::time::Duration;
 use clap::ValueEnum;
 use http::HeaderName;
 use paceline::batch::{self, Error, Input, Options, Replays, Show};
-use paceline::{ApiKey, Ceiling, Profile};
+use paceline::{ApiKey, Ceiling, Profile, Settings};
 use reqwest::Url;
+
+use super::files;
 
 /// Sends the requests of a file, once each, as fast as the API allows.
 ///
@@ -37,12 +39,16 @@ pub(crate) struct Args {
     /// Take keys from this file, one a line; may be repeated.
     #[arg(long, value_name = "PATH")]
     key_file: Vec<PathBuf>,
-    /// Where a key goes: bearer, header:NAME or query:NAME.
-    #[arg(long, value_name = "PLACE", default_value = "bearer")]
-    auth: Auth,
+    /// Where a key goes: bearer, header:NAME or query:NAME [default: where the API of --base-url
+    /// or --profile takes it, else bearer].
+    #[arg(long, value_name = "PLACE")]
+    auth: Option<Auth>,
     /// Which vendor's API it is [default: by its host]; a wrong name lists those that are known.
     #[arg(long, value_name = "VENDOR", value_parser = profile)]
     profile: Option<Profile>,
+    /// Settings of the limiter, in TOML; options win over it.
+    #[arg(long, value_name = "FILE")]
+    config: Option<PathBuf>,
     /// Never more than this per key, such as 500/1m or 1/1s+10%; may be repeated.
     #[arg(long, value_name = "RATE")]
     rate: Vec<Ceiling>,
@@ -148,35 +154,19 @@ fn usage(error: &dyn Display) -> ExitCode {
 
 impl Args {
     fn options(self) -> Result<Options, String> {
+        let settings = self.settings()?;
+        let keys = self.keys()?;
         let input = if self.input == Path::new("-") {
             Input::Stdin
         } else {
             Input::File(self.input)
         };
         let mut options = Options::new(input);
+        options.settings = settings;
+        options.keys = keys;
         options.output = self.output;
         options.base_url = self.base_url;
         options.profile = self.profile;
-        for name in &self.key_env {
-            options.keys.push(self.auth.key(&secret_in_env(name)?));
-        }
-        for path in &self.key_file {
-            let secrets = secrets_in_file(path)?;
-            options
-                .keys
-                .extend(secrets.iter().map(|secret| self.auth.key(secret)));
-        }
-        let settings = &mut options.settings;
-        settings.ceilings = self.rate;
-        settings.max_concurrency = self.max_concurrency;
-        settings.max_wait = self.max_wait;
-        if let Some(most) = self.key_concurrency {
-            settings.key_concurrency = most;
-        }
-        if let Some(attempts) = self.max_attempts {
-            settings.retry.refusals = attempts - 1;
-            settings.retry.errors = attempts - 1;
-        }
         options.replay = self.replay.into();
         options.idempotency_header = self.idempotency_header;
         options.ordered = self.ordered;
@@ -185,6 +175,45 @@ impl Args {
         options.grace = self.grace;
         options.progress = self.progress.into();
         Ok(options)
+    }
+
+    fn settings(&self) -> Result<Settings, String> {
+        let mut settings = match &self.config {
+            Some(path) => settings_in_file(path)?,
+            None => Settings::default(),
+        };
+        if self.config.is_none() || self.max_wait.is_some() {
+            settings.max_wait = self.max_wait;
+        }
+        settings.ceilings.extend(&self.rate);
+        settings.max_concurrency = self.max_concurrency.or(settings.max_concurrency);
+        settings.key_concurrency = self.key_concurrency.unwrap_or(settings.key_concurrency);
+        if let Some(attempts) = self.max_attempts {
+            settings.retry.refusals = attempts - 1;
+            settings.retry.errors = attempts - 1;
+        }
+        let sockets = files::room_for_sockets();
+        settings.max_concurrency = Some(
+            settings
+                .max_concurrency
+                .map_or(sockets, |most| most.min(sockets)),
+        );
+        Ok(settings)
+    }
+
+    fn keys(&self) -> Result<Vec<ApiKey>, String> {
+        let by_host = || Profile::by_host(self.base_url.as_ref()?.host_str()?);
+        let profile = self.profile.clone().or_else(by_host).unwrap_or_default();
+        let auth = self.auth.clone().unwrap_or_else(|| Auth::of(&profile));
+        let mut keys = Vec::new();
+        for name in &self.key_env {
+            keys.push(auth.key(&secret_in_env(name)?));
+        }
+        for path in &self.key_file {
+            let secrets = secrets_in_file(path)?;
+            keys.extend(secrets.iter().map(|secret| auth.key(secret)));
+        }
+        Ok(keys)
     }
 }
 
@@ -197,6 +226,17 @@ enum Auth {
 }
 
 impl Auth {
+    /// Where the vendors that take no bearer key want it.
+    fn of(profile: &Profile) -> Self {
+        match profile.name() {
+            "anthropic" => Self::Header(HeaderName::from_static("x-api-key")),
+            "azure-openai" => Self::Header(HeaderName::from_static("api-key")),
+            "gemini" => Self::Header(HeaderName::from_static("x-goog-api-key")),
+            "rakuten" => Self::Query("applicationId".to_owned()),
+            _ => Self::Bearer,
+        }
+    }
+
     fn key(&self, secret: &str) -> ApiKey {
         match self {
             Self::Bearer => ApiKey::bearer(secret),
@@ -262,6 +302,18 @@ impl From<Progress> for Show {
 enum Form {
     Table,
     Json,
+}
+
+fn settings_in_file(path: &Path) -> Result<Settings, String> {
+    let shown = path.display();
+    let text = fs::read_to_string(path)
+        .map_err(|error| format!("cannot read the settings in {shown}: {error}"))?;
+    let mut settings: Settings =
+        toml::from_str(&text).map_err(|error| format!("{shown} cannot be used: {error}"))?;
+    // A batch has time, unless the file says that it has not.
+    let says = toml::from_str::<toml::Table>(&text).is_ok_and(|file| file.contains_key("max_wait"));
+    settings.max_wait = settings.max_wait.filter(|_| says);
+    Ok(settings)
 }
 
 fn profile(name: &str) -> Result<Profile, String> {

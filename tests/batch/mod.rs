@@ -2,6 +2,8 @@
 
 mod endings;
 mod kills;
+#[cfg(target_os = "linux")]
+mod memory;
 mod requests;
 mod server;
 mod usage;

@@ -156,3 +156,17 @@ fn a_post_that_may_have_been_done_is_sent_once_unless_it_generates_or_is_allowed
         2
     );
 }
+
+#[test]
+fn a_vendor_gets_its_key_where_it_wants_it() {
+    let server = Server::new(|_| Answer::json(200, "{}"));
+    for (profile, name) in [("anthropic", "x-api-key"), ("gemini", "x-goog-api-key")] {
+        let options = ["--profile", profile, "--key-env", "TEST_KEY"];
+        let batch = Batch::new("{\"url\":\"/a\"}", &server.url()).with(&options);
+        let mut command = batch.command();
+        command.env("TEST_KEY", SECRET);
+        let end = Ended::of(command);
+        assert_eq!(end.code(), 0, "{}", end.stderr);
+        assert_eq!(server.calls().pop().expect("a call").headers[name], SECRET);
+    }
+}

@@ -191,3 +191,29 @@ fn a_limit_does_so_many_and_the_next_run_the_rest() {
     assert_eq!((batch.run().code(), server.calls().len()), (0, 8));
     assert_eq!((batch.run().code(), server.calls().len()), (0, 10));
 }
+
+#[test]
+fn settings_come_from_a_file_and_options_win() {
+    let server = Server::new(|_| Answer::json(429, "{}"));
+    let batch = Batch::new("{\"url\":\"/a\"}", &server.url());
+    let config = batch.dir.path().join("limits.toml");
+    let path = config.to_str().expect("UTF-8").to_owned();
+    let batch = batch.with(&["--config", &path]);
+    fs::write(&config, "[retry]\nrefusals = 2\nbase = \"1ms\"\n").expect("written");
+    assert_eq!((batch.run().code(), server.calls().len()), (1, 3));
+    let batch = batch.with(&["--max-attempts", "1"]);
+    assert_eq!((batch.run().code(), server.calls().len()), (1, 4));
+    for (text, part) in [
+        ("ceilings = [\"fast\"]", "fast"),
+        ("key_concurency = 5", "key_concurency"),
+        ("key_concurrency = 0", "key_concurrency"),
+    ] {
+        fs::write(&config, text).expect("written");
+        let end = batch.run();
+        assert!(
+            end.code() == 2 && end.stderr.contains(part),
+            "{text}: {}",
+            end.stderr
+        );
+    }
+}
