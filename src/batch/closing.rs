@@ -67,7 +67,17 @@ impl Run<'_> {
         match self.stop {
             None => {}
             Some(Stop::Signal(signal)) => interrupted = Some(signal),
-            Some(Stop::Hopeless(why)) => summary.stopped = Some(why),
+            Some(Stop::Hopeless(why)) => {
+                let why = why.split(';').next().unwrap_or_default();
+                let keys = if self.options.keys.is_empty() {
+                    "a key"
+                } else {
+                    "other keys"
+                };
+                summary.stopped = Some(format!(
+                    "{why}: give {keys} with --key-env or --key-file, and run the same command again"
+                ));
+            }
             Some(Stop::Failed(error)) if error.is_usage() => return Err(error),
             Some(Stop::Failed(error)) => summary.stopped = Some(error.to_string()),
         }

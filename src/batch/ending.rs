@@ -95,8 +95,9 @@ impl Reply {
         }))
     }
 
-    /// What became of a request without an answer.
-    pub(crate) fn of_error(error: &reqwest_middleware::Error) -> Self {
+    /// What became of a request without an answer. `home` is whether its host is the one that the
+    /// run's keys are for.
+    pub(crate) fn of_error(error: &reqwest_middleware::Error, home: bool) -> Self {
         let Some(refused) = Error::of(error) else {
             return Self::network(describe(error), !is_unsent(error));
         };
@@ -111,7 +112,7 @@ impl Reply {
             code,
             message,
             sent,
-            hopeless: refused.is_all_keys_faulty(),
+            hopeless: home && refused.is_all_keys_faulty(),
         }
     }
 
@@ -179,7 +180,7 @@ impl Reply {
         }
     }
 
-    /// What is to be said if every other request would end the same.
+    /// Why every other request would end the same, if so.
     pub(crate) fn hopeless(&self) -> Option<String> {
         match self {
             Self::Failure {

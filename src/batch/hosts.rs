@@ -45,7 +45,7 @@ impl Hosts {
     ///
     /// The first that is not valid, by name.
     pub(crate) fn check(options: &Options) -> Result<(), Error> {
-        home(options, Profile::NONE)?;
+        home(options, Profile::NONE, None)?;
         Ok(())
     }
 
@@ -66,7 +66,7 @@ impl Hosts {
         let profile = options.profile.clone().unwrap_or_else(|| known(first));
         Ok(Self {
             home: origin(first),
-            main: client(&http, &door, home(options, profile)?),
+            main: client(&http, &door, home(options, profile, Some(first))?),
             http,
             door,
             settings: options.settings.clone(),
@@ -74,13 +74,17 @@ impl Hosts {
         })
     }
 
+    /// Whether the keys go to a URL's host.
+    pub(crate) fn is_home(&self, url: &Url) -> bool {
+        let (scheme, host, port) = &self.home;
+        url.scheme() == scheme
+            && url.host_str() == Some(host)
+            && url.port_or_known_default() == *port
+    }
+
     /// The client of a URL's host.
     pub(crate) fn client(&self, url: &Url) -> Arc<Client> {
-        let main = &self.home;
-        if url.scheme() == main.0
-            && url.host_str() == Some(&main.1)
-            && url.port_or_known_default() == main.2
-        {
+        if self.is_home(url) {
             return Arc::clone(&self.main);
         }
         let mut others = self.others.lock().unwrap_or_else(PoisonError::into_inner);
@@ -91,8 +95,11 @@ impl Hosts {
         if others.len() >= MOST_HOSTS {
             others.retain(|_, client| client.limiter.depth() != (0, 0));
         }
-        let limiter = Limiter::builder().settings(self.settings.clone()).build();
-        let limiter = limiter.expect("the same settings were valid for the first host");
+        let limiter = Limiter::builder()
+            .profile(known(url))
+            .settings(self.settings.clone())
+            .build()
+            .expect("the same settings were valid for the first host");
         let client = client(&self.http, &self.door, limiter);
         others.insert(origin, Arc::clone(&client));
         client
@@ -105,27 +112,30 @@ impl Hosts {
 
     /// How many other hosts were called.
     pub(crate) fn others(&self) -> usize {
-        self.others
-            .lock()
-            .unwrap_or_else(PoisonError::into_inner)
-            .len()
+        let others = self.others.lock();
+        others.unwrap_or_else(PoisonError::into_inner).len()
     }
 
     /// Refuses all who wait, everywhere.
     pub(crate) fn close(&self) {
         self.main.limiter.close_now();
         let others = self.others.lock().unwrap_or_else(PoisonError::into_inner);
-        others
-            .values()
-            .for_each(|client| client.limiter.close_now());
+        for client in others.values() {
+            client.limiter.close_now();
+        }
     }
 }
 
-/// The limiter of the host that has the keys.
-fn home(options: &Options, profile: Profile) -> Result<Limiter, Error> {
+/// The limiter of the host that has the keys, wherever its vendor's own hosts are.
+fn home(options: &Options, profile: Profile, url: Option<&Url>) -> Result<Limiter, Error> {
+    let host = url.and_then(|url| {
+        let (_, host, port) = origin(url);
+        port.map(|port| format!("{host}:{port}"))
+    });
     let limiter = Limiter::builder()
         .profile(profile)
         .settings(options.settings.clone())
+        .hosts(host)
         .keys(options.keys.iter().cloned());
     Ok(limiter.build()?)
 }

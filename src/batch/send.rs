@@ -186,7 +186,8 @@ impl Sender {
                     if transport && self.is_outage() && (unsent || replayable) && in_time() {
                         continue;
                     }
-                    return (Some(Reply::of_error(&error)), None);
+                    let home = self.hosts.is_home(&request.url);
+                    return (Some(Reply::of_error(&error, home)), None);
                 }
             };
             let flying = self.door.fly();

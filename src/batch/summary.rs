@@ -148,7 +148,7 @@ impl fmt::Display for Summary {
             let again = Grouped(self.sent_again);
             row(
                 "sent again",
-                &format_args!("{again}, in flight when an earlier run was killed"),
+                &format_args!("{again}, in flight when an earlier run ended"),
             )?;
         }
         let elapsed = Rounded(Duration::from_millis(self.elapsed_ms));

@@ -65,6 +65,42 @@ fn a_refusal_is_done_again_by_the_next_run_and_a_failure_only_when_asked() {
 }
 
 #[test]
+fn a_run_whose_every_key_is_refused_stops_and_goes_on_with_another() {
+    let server = Server::new(|call| match call.headers["authorization"].as_str() {
+        "Bearer good" => Answer::json(200, "{}"),
+        _ => Answer::json(401, "{\"error\":\"invalid api key\"}"),
+    });
+    let input: String = (0..200).map(|n| line(&n.to_string())).collect();
+    let batch = Batch::new(&input, &server.url()).with(&["--key-env", "TEST_KEY"]);
+    let run = |key: &str| {
+        let mut command = batch.command();
+        command.env("TEST_KEY", key);
+        Ended::of(command)
+    };
+    let end = run("bad");
+    assert_eq!(end.code(), 1, "{}", end.stderr);
+    assert!(
+        server.calls().len() < 50,
+        "{} were sent",
+        server.calls().len()
+    );
+    assert!(end.stderr.contains("refuses every key"), "{}", end.stderr);
+    assert!(
+        batch
+            .records()
+            .iter()
+            .all(|record| record["final"] == false)
+    );
+    let end = run("good");
+    assert_eq!(
+        (end.code(), batch.records().len()),
+        (0, 200),
+        "{}",
+        end.stderr
+    );
+}
+
+#[test]
 fn an_answer_is_kept_as_json_text_or_bytes() {
     let server = Server::new(|call| {
         let mut answer = Answer::json(200, "");
