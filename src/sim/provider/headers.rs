@@ -5,7 +5,7 @@
 
 use std::fmt::Write as _;
 
-use http::header::{DATE, HeaderMap, HeaderName, HeaderValue, RETRY_AFTER};
+use http::header::{HeaderMap, HeaderName, HeaderValue, RETRY_AFTER};
 
 use super::law::{Counts, Style};
 use super::meter::View;
@@ -33,8 +33,8 @@ pub(super) fn write(told: &Told<'_>, headers: &mut HeaderMap, text: &mut String)
     }
 }
 
-/// Writes `Date`, as whole seconds of the provider's clock.
-pub(super) fn write_date(wall: f64, headers: &mut HeaderMap, text: &mut String) {
+/// A `Date`, as whole seconds of the provider's clock.
+pub(super) fn date(wall: f64, text: &mut String) -> HeaderValue {
     let moment = Civil::from_epoch(wall);
     text.clear();
     let weekday = WEEKDAYS[(moment.days.rem_euclid(7)) as usize];
@@ -52,7 +52,7 @@ pub(super) fn write_date(wall: f64, headers: &mut HeaderMap, text: &mut String) 
         "{weekday}, {day:02} {month} {year} {hour:02}:{minute:02}:{second:02} GMT"
     );
     debug_assert!(written.is_ok(), "writing into a String cannot fail");
-    headers.insert(DATE, value(text));
+    value(text)
 }
 
 fn open_ai(told: &Told<'_>, headers: &mut HeaderMap, text: &mut String) {
@@ -296,7 +296,7 @@ mod tests {
             wall: 1_700_000_000.25,
         };
         write(&told, &mut headers, &mut text);
-        write_date(told.wall, &mut headers, &mut text);
+        headers.insert(http::header::DATE, date(told.wall, &mut text));
         headers
             .iter()
             .map(|(name, value)| (name.to_string(), value.to_str().unwrap().to_owned()))

@@ -7,13 +7,13 @@
 
 mod counts;
 mod headers;
+mod key;
 mod law;
 mod meter;
 
-use std::collections::VecDeque;
 use std::time::Duration;
 
-use http::HeaderMap;
+use http::header::{DATE, HeaderMap, HeaderValue};
 
 use crate::Time;
 
@@ -26,6 +26,7 @@ pub use law::{
 };
 
 use headers::Told;
+use key::Key;
 use meter::{Meter, View};
 
 /// A provider with its counters.
@@ -43,6 +44,8 @@ pub struct Provider {
     wall: f64,
     counts: Counted,
     dice: Dice,
+    /// The last `Date` that was written, and its second.
+    date: Option<(f64, HeaderValue)>,
     views: Vec<View>,
     text: String,
 }
@@ -71,20 +74,6 @@ pub struct Reply {
     pub delay: Duration,
     /// Whether the request is in flight until [`Provider::finish`].
     pub admitted: bool,
-}
-
-#[derive(Debug)]
-struct Key {
-    meters: Vec<Meter>,
-    odd: Option<OddKey>,
-    in_flight: u32,
-    /// When it was refused, as far as a ban counts.
-    refusals: VecDeque<f64>,
-    banned_until: f64,
-    bans: i32,
-    held_until: f64,
-    /// Refusals since the last success.
-    streak: i32,
 }
 
 /// Why a request is refused, and for how long, if that is known.
@@ -123,6 +112,7 @@ impl Provider {
             wall,
             counts,
             dice,
+            date: None,
             views: Vec::new(),
             text: String::new(),
             law: law.clone(),
@@ -219,11 +209,8 @@ impl Provider {
             return Some(Reply::at_once(401, "Unauthorized"));
         }
         let ban = self.law.ban?;
-        if now >= key.banned_until {
+        if !key.is_banned(ban, now) {
             return None;
-        }
-        if ban.extended_by_knocking {
-            key.banned_until = now + ban.lasts_at(key.bans);
         }
         self.counts.banned(request.key);
         Some(Reply::at_once(
@@ -394,10 +381,10 @@ impl Provider {
 
     fn headers(&mut self, key: usize, wait: Option<f64>, now: f64) -> HeaderMap {
         let style = self.law.headers;
-        let mut headers = HeaderMap::new();
         if style == Style::None {
-            return headers;
+            return HeaderMap::new();
         }
+        let mut headers = HeaderMap::with_capacity(MOST_HEADERS);
         self.views.clear();
         let meters = self.keys[key].meters.iter().chain(&self.account);
         self.views
@@ -413,9 +400,20 @@ impl Provider {
     }
 
     fn dated(&mut self, mut reply: Reply, now: f64) -> Reply {
-        if !self.law.without_date && reply.delay < Duration::MAX {
-            let sent = self.wall + now + reply.delay.as_secs_f64();
-            headers::write_date(sent, &mut reply.headers, &mut self.text);
+        if self.law.without_date || reply.delay == Duration::MAX {
+            return reply;
+        }
+        // Many answers go out in the same second.
+        let second = (self.wall + now + reply.delay.as_secs_f64()).floor();
+        if self
+            .date
+            .as_ref()
+            .is_none_or(|(written, _)| *written != second)
+        {
+            self.date = Some((second, headers::date(second, &mut self.text)));
+        }
+        if let Some((_, date)) = &self.date {
+            reply.headers.insert(DATE, date.clone());
         }
         reply
     }
@@ -431,75 +429,6 @@ impl Reply {
             delay: Duration::ZERO,
             admitted: false,
         }
-    }
-}
-
-impl Key {
-    fn new(limits: &[Limit], odd: Option<OddKey>, origin: f64) -> Self {
-        let mut key = Self {
-            meters: Vec::new(),
-            odd,
-            in_flight: 0,
-            refusals: VecDeque::new(),
-            banned_until: f64::NEG_INFINITY,
-            bans: 0,
-            held_until: f64::NEG_INFINITY,
-            streak: 0,
-        };
-        key.meters = key.own_or(limits, origin);
-        key
-    }
-
-    /// Meters for its own limits, or else for the common ones per key.
-    fn own_or(&self, common: &[Limit], origin: f64) -> Vec<Meter> {
-        let own = self.odd.as_ref().and_then(|odd| odd.limits.as_deref());
-        let limits = own
-            .unwrap_or(common)
-            .iter()
-            .filter(|limit| limit.per() == Per::Key);
-        limits
-            .map(|limit| Meter::new(limit.clone(), origin))
-            .collect()
-    }
-
-    fn on_refusal(&mut self, ban: Ban, now: f64) {
-        self.refusals.push_back(now);
-        let begin = now - ban.within.as_secs_f64();
-        while self.refusals.front().is_some_and(|&at| at < begin) {
-            self.refusals.pop_front();
-        }
-        if self.refusals.len() >= ban.refusals {
-            self.banned_until = now + ban.lasts_at(self.bans);
-            self.bans += 1;
-            self.refusals.clear();
-        }
-    }
-
-    fn is_out_of_use(&self, now: f64) -> bool {
-        self.is_mute(now) || self.is_revoked(now)
-    }
-
-    fn is_mute(&self, now: f64) -> bool {
-        let from = self.odd.as_ref().and_then(|odd| odd.mute_from);
-        from.is_some_and(|from| now >= from.as_secs_f64())
-    }
-
-    fn is_revoked(&self, now: f64) -> bool {
-        let at = self.odd.as_ref().and_then(|odd| odd.revoked_at);
-        at.is_some_and(|at| now >= at.as_secs_f64())
-    }
-}
-
-impl Ban {
-    fn lasts_at(&self, bans_before: i32) -> f64 {
-        self.lasts.as_secs_f64() * self.grows.powi(bans_before)
-    }
-}
-
-impl Penalty {
-    fn wait_after(&self, streak: i32) -> f64 {
-        let wait = self.first.as_secs_f64() * self.factor.powi(streak - 1);
-        wait.min(self.longest.as_secs_f64())
     }
 }
 
@@ -523,6 +452,9 @@ fn refusal_body(style: Style) -> &'static str {
         Style::Ietf | Style::RetryAfter | Style::None => "Too Many Requests",
     }
 }
+
+/// Room for what the wordiest style writes: six quotas, two waits and the date.
+const MOST_HEADERS: usize = 9;
 
 #[cfg(test)]
 mod tests;
