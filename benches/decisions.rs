@@ -25,6 +25,8 @@ fn main() {
 
 /// Ten microseconds a request: 100,000 a second, below every limit here.
 const STEP: u64 = 10_000;
+/// When the quota has been told, in nanoseconds.
+const TOLD: u64 = 1_100_000_000;
 
 fn settings() -> Settings {
     let mut settings = Settings::default();
@@ -33,13 +35,13 @@ fn settings() -> Settings {
     settings
 }
 
-/// An answer that tells a bucket of a million a second with a little taken.
+/// An answer that tells a window of a minute with hardly anything taken.
 fn answer() -> Outcome {
     let mut headers = HeaderMap::new();
     for (name, value) in [
-        ("x-ratelimit-limit-requests", "1000000"),
-        ("x-ratelimit-remaining-requests", "999990"),
-        ("x-ratelimit-reset-requests", "1ms"),
+        ("x-ratelimit-limit-requests", "1000000000"),
+        ("x-ratelimit-remaining-requests", "999999990"),
+        ("x-ratelimit-reset-requests", "60s"),
     ] {
         headers.insert(name, HeaderValue::from_static(value));
     }
@@ -61,6 +63,14 @@ fn told() -> Scheduler {
     for n in 0..1000 {
         cycle(&mut scheduler, &answer, Time::from_nanos(n * 1_000_000));
     }
+    // After a pause sends start slowly: the measured ones must follow at their own pace.
+    for n in 0..10_000 {
+        cycle(
+            &mut scheduler,
+            &answer,
+            Time::from_nanos(TOLD - (10_000 - n) * STEP),
+        );
+    }
     scheduler
 }
 
@@ -72,11 +82,8 @@ fn cycle(scheduler: &mut Scheduler, answer: &Outcome, now: Time) -> bool {
         return false;
     };
     scheduler.start(grant.ticket, now);
-    drop(black_box(scheduler.complete(
-        grant.ticket,
-        answer,
-        now + Duration::from_micros(1),
-    )));
+    let verdict = scheduler.complete(grant.ticket, answer, now + Duration::from_micros(1));
+    black_box(&verdict);
     true
 }
 
@@ -84,7 +91,7 @@ fn cycle(scheduler: &mut Scheduler, answer: &Outcome, now: Time) -> bool {
 fn acquire_and_complete_uncontended(bencher: Bencher<'_, '_>) {
     let scheduler = Mutex::new(told());
     let answer = answer();
-    let clock = AtomicU64::new(2_000_000_000);
+    let clock = AtomicU64::new(TOLD);
     bencher.bench_local(|| {
         let now = Time::from_nanos(clock.fetch_add(STEP, Ordering::Relaxed));
         let granted = cycle(&mut scheduler.lock().expect("no panic"), &answer, now);
@@ -96,7 +103,7 @@ fn acquire_and_complete_uncontended(bencher: Bencher<'_, '_>) {
 fn acquire_and_complete_from_eight_threads(bencher: Bencher<'_, '_>) {
     let scheduler = Mutex::new(told());
     let answer = answer();
-    let clock = AtomicU64::new(2_000_000_000);
+    let clock = AtomicU64::new(TOLD);
     bencher.bench(|| {
         let mut scheduler = scheduler.lock().expect("no panic");
         let now = Time::from_nanos(clock.fetch_add(STEP, Ordering::Relaxed));

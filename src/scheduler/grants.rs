@@ -72,10 +72,7 @@ impl Gates<'_> {
     /// The gates of one key, in order. The ceiling comes last: nothing that learns stands behind
     /// it.
     fn key_gate(&mut self, key: KeyId, entry: &Entry, now: Time) -> Gate {
-        let barred = match entry.barred {
-            Some((barred, until)) if barred == key => Gate::at(until, Reason::Hint, now),
-            _ => Gate::Open,
-        };
+        let barred = Gate::at(entry.barred_until(key), Reason::Hint, now);
         let parked = barred.and(self.keys.gate(key, entry.bucket, now));
         if matches!(
             parked,

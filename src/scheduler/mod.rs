@@ -254,6 +254,9 @@ impl Scheduler {
                 }
             }
         }
+        if granted.is_none() {
+            self.queue.settle();
+        }
         for &(lane, until, reason) in &shut {
             let version = self.version;
             let lane = self.queue.lane_at_mut(lane);
@@ -345,7 +348,7 @@ impl Scheduler {
         let members = self
             .queue
             .entries()
-            .filter(|(_, entry)| entry.group.as_ref() == Some(group));
+            .filter(|(_, entry)| entry.group.as_deref() == Some(group));
         let (flying, waiting): (Vec<_>, Vec<_>) = members
             .map(|(ticket, entry)| (ticket, entry.place))
             .partition(|(_, place)| matches!(place, Place::Attempt(_)));

@@ -165,7 +165,7 @@ impl Scheduler {
             Judgement::Return(why) => return give_up(why),
             Judgement::OtherKey => {
                 entry.key_faults += 1;
-                entry.barred = Some((key, Time::NEVER));
+                entry.bar(key, Time::NEVER);
                 let lane = self
                     .queue
                     .lane_at(self.queue.entry(ticket).expect("alive").lane)
@@ -185,7 +185,7 @@ impl Scheduler {
             Judgement::Refused => {
                 entry.refusals += 1;
                 let ladder = now + retry::backoff(settings, entry.refusals, usual, random);
-                entry.barred = Some((key, learned.key_until.max(ladder)));
+                entry.bar(key, learned.key_until.max(ladder));
                 let floor = learned.provider_until.max(now);
                 self.refused_until(ticket, floor)
             }
@@ -209,10 +209,7 @@ impl Scheduler {
                 Gate::Open => floor,
                 Gate::Shut { until, .. } => until,
             };
-            match entry.barred {
-                Some((barred, until)) if barred == key => parked.max(until),
-                _ => parked,
-            }
+            parked.max(entry.barred_until(key))
         });
         first.min().unwrap_or(floor)
     }

@@ -21,9 +21,11 @@ pub(super) type Turn = (u64, u64, u32);
 #[derive(Debug, Default)]
 pub(super) struct Flows {
     flows: Slab<Flow>,
-    of: HashMap<(u8, Option<Name>), u32>,
+    of: HashMap<(u8, Name), u32>,
+    /// The flows of asks without a tenant, by class. They stay.
+    anonymous: SmallVec<[(u8, u32); 4]>,
     /// The tag that was served last, per class.
-    served: HashMap<u8, u64>,
+    served: SmallVec<[(u8, u64); 4]>,
     turns: u64,
     weights: HashMap<Name, f64>,
     /// Tenants without asks, oldest first: their tags are kept for a while.
@@ -46,20 +48,32 @@ pub(super) struct Flow {
 impl Flows {
     /// The flow of a new ask.
     pub(super) fn join(&mut self, class: u8, tenant: Option<Name>) -> u32 {
-        let id = (class, tenant);
-        if let Some(&flow) = self.of.get(&id) {
+        let known = match &tenant {
+            None => self
+                .anonymous
+                .iter()
+                .find(|&&(other, _)| other == class)
+                .map(|&(_, flow)| flow),
+            Some(tenant) => self.of.get(&(class, tenant.clone())).copied(),
+        };
+        if let Some(flow) = known {
             self.flows[flow as usize].members += 1;
             return flow;
         }
         let flow = self.flows.insert(Flow {
             class,
-            tenant: id.1.clone(),
+            tenant: tenant.clone(),
             tag: 0,
             turn: 0,
             members: 1,
             lanes: SmallVec::new(),
         }) as u32;
-        self.of.insert(id, flow);
+        match tenant {
+            None => self.anonymous.push((class, flow)),
+            Some(tenant) => {
+                self.of.insert((class, tenant), flow);
+            }
+        }
         flow
     }
 
@@ -67,7 +81,7 @@ impl Flows {
     pub(super) fn part(&mut self, flow: u32) {
         let state = &mut self.flows[flow as usize];
         state.members -= 1;
-        if state.members > 0 {
+        if state.members > 0 || state.tenant.is_none() {
             return;
         }
         self.idle.push_back(flow);
@@ -87,7 +101,9 @@ impl Flows {
             .is_some_and(|state| state.members == 0);
         if is_idle && !self.idle.contains(&flow) {
             let state = self.flows.remove(flow as usize);
-            self.of.remove(&(state.class, state.tenant));
+            if let Some(tenant) = state.tenant {
+                self.of.remove(&(state.class, tenant));
+            }
         }
     }
 
@@ -95,10 +111,8 @@ impl Flows {
     pub(super) fn enter(&mut self, flow: u32, lane: u32) {
         let state = &mut self.flows[flow as usize];
         if state.lanes.is_empty() {
-            let served = self.served.get(&state.class).copied().unwrap_or(0);
-            if state.tag < served {
-                state.tag = served;
-            }
+            let served = self.served.iter().find(|&&(class, _)| class == state.class);
+            state.tag = state.tag.max(served.map_or(0, |&(_, tag)| tag));
             self.turns += 1;
             state.turn = self.turns;
         }
@@ -134,8 +148,14 @@ impl Flows {
         let price = self.price(flow, cost);
         self.turns += 1;
         let state = &mut self.flows[flow as usize];
-        let served = self.served.entry(state.class).or_insert(0);
-        *served = (*served).max(state.tag);
+        match self
+            .served
+            .iter_mut()
+            .find(|(class, _)| *class == state.class)
+        {
+            Some((_, served)) => *served = (*served).max(state.tag),
+            None => self.served.push((state.class, state.tag)),
+        }
         state.tag = state.tag.saturating_add(price);
         state.turn = self.turns;
     }

@@ -15,6 +15,14 @@ pub(crate) struct LaneId {
     pub(crate) pin: Option<KeyId>,
 }
 
+impl LaneId {
+    /// The default bucket on any key.
+    pub(crate) const DEFAULT: Self = Self {
+        bucket: 0,
+        pin: None,
+    };
+}
+
 /// The asks of one lane.
 #[derive(Debug)]
 pub(crate) struct Lane {
@@ -38,7 +46,7 @@ pub(crate) struct Lane {
 #[derive(Debug)]
 struct Class {
     priority: u8,
-    /// All of them, by age.
+    /// The oldest ask of each tenant, by age.
     oldest: BTreeSet<Place>,
     /// The tenants in their order.
     turns: BTreeSet<Turn>,
@@ -105,9 +113,16 @@ impl Lane {
             }
         };
         let class = &mut self.classes[index];
-        class.oldest.insert(place);
         class.turns.insert(turn);
-        class.asks.entry(turn.2).or_default().insert(place);
+        let asks = class.asks.entry(turn.2).or_default();
+        let oldest = asks.first().copied();
+        asks.insert(place);
+        if oldest.is_none_or(|oldest| place < oldest) {
+            if let Some(oldest) = oldest {
+                class.oldest.remove(&oldest);
+            }
+            class.oldest.insert(place);
+        }
         // A new head has gates of its own: a pause that was computed for another says nothing.
         self.shut_until = Time::START;
     }
@@ -121,12 +136,18 @@ impl Lane {
             return;
         };
         let class = &mut self.classes[index];
-        class.oldest.remove(&place);
         if let Some(asks) = class.asks.get_mut(&turn.2) {
             asks.remove(&place);
-            if asks.is_empty() {
-                class.asks.remove(&turn.2);
-                class.turns.remove(&turn);
+            let was_oldest = class.oldest.remove(&place);
+            match asks.first() {
+                Some(&next) if was_oldest => {
+                    class.oldest.insert(next);
+                }
+                Some(_) => {}
+                None => {
+                    class.asks.remove(&turn.2);
+                    class.turns.remove(&turn);
+                }
             }
         }
         if class.oldest.is_empty() {

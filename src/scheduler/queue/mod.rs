@@ -23,6 +23,8 @@ use lane::{Head, Lane};
 /// Where a ticket is in its life.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Place {
+    /// Alone: nobody else waits, so it is in no tree yet.
+    Express,
     /// In its lane.
     Waiting,
     /// Out of the queue until a moment, then back in its old place.
@@ -44,17 +46,31 @@ pub(crate) struct Entry {
     /// When waiting any longer is pointless: its deadline or `max_wait`, whichever is sooner.
     pub(crate) deadline: Time,
     /// The key that refused it last, and until when that key must not see it again.
-    pub(crate) barred: Option<(KeyId, Time)>,
+    barred: (KeyId, Time),
     pub(crate) lane: u32,
     pub(crate) bucket: u32,
     flow: u32,
-    pub(crate) group: Option<Name>,
+    /// Boxed: few have one, and all pay for the place.
+    pub(crate) group: Option<Box<Name>>,
     pub(crate) refusals: u16,
     pub(crate) errors: u16,
     /// Attempts that ended with a key's own fault.
     pub(crate) key_faults: u16,
     pub(crate) priority: Priority,
     pub(crate) replay: Replay,
+}
+
+impl Entry {
+    /// Keeps the ask from a key until a moment.
+    pub(crate) fn bar(&mut self, key: KeyId, until: Time) {
+        self.barred = (key, until);
+    }
+
+    /// Until when the ask must not see this key.
+    pub(crate) fn barred_until(&self, key: KeyId) -> Time {
+        let (barred, until) = self.barred;
+        if barred == key { until } else { Time::START }
+    }
 }
 
 /// The queue of one limiter.
@@ -65,6 +81,8 @@ pub(crate) struct SlotQueue {
     lane_of: HashMap<LaneId, u32>,
     flows: Flows,
     asleep: BTreeSet<(Time, u32)>,
+    /// The one who waits, if nobody else does: most asks are granted at once, and pay for no tree.
+    express: Option<u32>,
     waiting: usize,
     bound: usize,
     seq: u64,
@@ -88,12 +106,15 @@ pub(crate) type Heads = SmallVec<[(u32, Ticket); 4]>;
 
 impl SlotQueue {
     pub(crate) fn new(bound: usize) -> Self {
+        let mut lanes = Slab::new();
+        lanes.insert(Lane::new(LaneId::DEFAULT));
         Self {
             entries: Slab::new(),
-            lanes: Slab::new(),
+            lanes,
             lane_of: HashMap::new(),
             flows: Flows::default(),
             asleep: BTreeSet::new(),
+            express: None,
             waiting: 0,
             bound,
             seq: 0,
@@ -127,19 +148,34 @@ impl SlotQueue {
             place: Place::Attempt(u32::MAX),
             cost: new.cost,
             deadline: new.deadline,
-            barred: None,
+            barred: (NO_KEY, Time::START),
             lane,
             bucket: new.lane.bucket,
             flow,
-            group: new.group,
+            group: new.group.map(Box::new),
             refusals: 0,
             errors: 0,
             key_faults: 0,
             priority: new.priority,
             replay: new.replay,
         }) as u32;
-        self.wait(slot, new.not_before, now);
+        if self.waiting == 0 && new.not_before <= now {
+            self.waiting = 1;
+            self.entries[slot as usize].place = Place::Express;
+            self.express = Some(slot);
+        } else {
+            self.wait(slot, new.not_before, now);
+        }
         self.ticket(slot)
+    }
+
+    /// Gives the one who waits alone a place in its lane: it does not go at once.
+    pub(crate) fn settle(&mut self) {
+        let Some(slot) = self.express.take() else {
+            return;
+        };
+        self.waiting -= 1;
+        self.wait(slot, Time::START, Time::START);
     }
 
     /// The entry of a ticket, if it is still alive.
@@ -180,6 +216,10 @@ impl SlotQueue {
     /// The lanes whose heads may go, in their order, and when the first of the others may. A lane
     /// is left out while it is known to be shut in this state of the scheduler.
     pub(crate) fn heads(&self, state: u64, now: Time) -> (Heads, Time) {
+        if let Some(slot) = self.express {
+            let head = (self.entries[slot as usize].lane, self.ticket(slot));
+            return (SmallVec::from_slice(&[head]), Time::NEVER);
+        }
         let mut next = Time::NEVER;
         let mut heads: SmallVec<[(u32, Head); 4]> = SmallVec::new();
         for (index, lane) in &self.lanes {
@@ -251,7 +291,7 @@ impl SlotQueue {
         self.flows.part(entry.flow);
         let lane = &mut self.lanes[entry.lane as usize];
         lane.members -= 1;
-        if lane.members == 0 {
+        if lane.members == 0 && lane.id != LaneId::DEFAULT {
             self.lane_of.remove(&lane.id);
             self.lanes.remove(entry.lane as usize);
         }
@@ -260,7 +300,8 @@ impl SlotQueue {
 
     /// The first waiting ticket that surely cannot be sent in time: its deadline has come, or lies
     /// before the moment until which its lane is known to be shut.
-    pub(crate) fn hopeless(&self, now: Time) -> Option<Ticket> {
+    pub(crate) fn hopeless(&mut self, now: Time) -> Option<Ticket> {
+        self.settle();
         self.lanes.iter().find_map(|(_, lane)| {
             let &(deadline, slot) = lane.deadlines.first()?;
             (deadline <= now.max(lane.known_until)).then(|| self.ticket(slot))
@@ -297,6 +338,9 @@ impl SlotQueue {
     }
 
     fn lane(&mut self, id: LaneId) -> u32 {
+        if id == LaneId::DEFAULT {
+            return DEFAULT_LANE;
+        }
         *self
             .lane_of
             .entry(id)
@@ -314,6 +358,8 @@ impl SlotQueue {
     }
 
     fn await_deadline(&mut self, slot: u32) {
+        // Whoever waits beside another waits in the trees.
+        self.settle();
         self.waiting += 1;
         let entry = &self.entries[slot as usize];
         if entry.deadline != Time::NEVER {
@@ -338,6 +384,11 @@ impl SlotQueue {
         let lane = &mut self.lanes[entry.lane as usize];
         match entry.place {
             Place::Attempt(_) => return,
+            Place::Express => {
+                self.express = None;
+                self.waiting -= 1;
+                return;
+            }
             Place::Aside => {}
             Place::Asleep(until) => {
                 self.asleep.remove(&(until, slot));
@@ -365,6 +416,12 @@ impl SlotQueue {
         }
     }
 }
+
+/// No key has this place.
+const NO_KEY: KeyId = KeyId(u32::MAX);
+
+/// The default lane is there from the start and stays.
+const DEFAULT_LANE: u32 = 0;
 
 /// Sorts heads: the class that has waited longest over all these lanes first, and within a class
 /// by turn, so that a tenant's pinned and free asks share one turn.
@@ -554,8 +611,25 @@ mod tests {
     }
 
     #[test]
+    fn one_alone_takes_its_turn_with_whoever_comes_beside_it() {
+        let mut queue = SlotQueue::new(10);
+        let first = queue.push(newcomer(Priority::NORMAL), at(0.0));
+        queue.take(first, 0);
+        let alone = queue.push(newcomer(Priority::NORMAL), at(0.5));
+        queue.put_back(first, at(0.0), at(1.0));
+        assert_eq!(
+            head(&queue),
+            Some(first),
+            "the older one, though it came back later"
+        );
+        queue.take(first, 0);
+        assert_eq!(head(&queue), Some(alone));
+        assert_eq!(queue.len(), 1);
+    }
+
+    #[test]
     fn an_entry_and_its_places_stay_small() {
-        // The bar is 256 bytes a waiter, three tree places of at most 36 bytes included.
-        assert!(size_of::<Entry>() <= 144, "{}", size_of::<Entry>());
+        // The bar is 256 bytes a waiter, with a place by age, one by deadline, and free slots.
+        assert!(size_of::<Entry>() <= 104, "{}", size_of::<Entry>());
     }
 }
