@@ -191,7 +191,7 @@ impl Sender {
                 }
             };
             let flying = self.door.fly();
-            let report = extensions.remove::<Report>();
+            let report = response.extensions().get::<Report>().cloned();
             let read = Reply::read(response, report.as_ref(), &client.profile, &self.clock).await;
             drop(flying);
             let reply = match read {

@@ -14,13 +14,18 @@ use super::watch::Watch;
 #[derive(Debug)]
 pub(crate) struct Claim {
     gate: Arc<Gate>,
-    seat: usize,
+    /// None once it was given up.
+    seat: Option<usize>,
     watch: Option<Arc<Watch>>,
 }
 
 impl Claim {
     pub(super) fn new(gate: Arc<Gate>, seat: usize, watch: Option<Arc<Watch>>) -> Self {
-        Self { gate, seat, watch }
+        Self {
+            gate,
+            seat: Some(seat),
+            watch,
+        }
     }
 
     pub(crate) fn gate(&self) -> &Arc<Gate> {
@@ -34,12 +39,13 @@ impl Claim {
 
     /// The grant, if it has come; taking it up starts the attempt.
     pub(crate) fn poll(&self, waker: &Waker) -> Poll<Result<Taken, Refusal>> {
+        let seat = self.seat();
         self.gate.act(|inner, now, wakes| {
-            if inner.seats.resume(self.seat) {
+            if inner.seats.resume(seat) {
                 self.gate.pump(inner, now, wakes);
             }
-            let Some(taken) = inner.seats.take_up(self.seat, now) else {
-                wakes.spent.extend(inner.seats.listen(self.seat, waker));
+            let Some(taken) = inner.seats.take_up(seat, now) else {
+                wakes.spent.extend(inner.seats.listen(seat, waker));
                 return Poll::Pending;
             };
             // The start of an attempt begins a window that others wait for the end of.
@@ -48,14 +54,21 @@ impl Claim {
         })
     }
 
-    /// Ends the attempt. Where the verdict is to go again, the seat waits in its old place. Where
-    /// `held`, its slot stays taken until the claim is dropped.
-    pub(crate) fn complete(&self, outcome: &Outcome, held: bool) -> Verdict {
-        self.gate.act(|inner, now, wakes| {
-            let verdict = inner.seats.complete(self.seat, outcome, held, now);
+    /// Ends the attempt. Where the verdict is to go again, the claim is on the seat's old place in
+    /// the queue; where it is to return and `held`, on a slot that stays taken. Else it is spent.
+    pub(crate) fn complete(mut self, outcome: &Outcome, held: bool) -> (Verdict, Option<Self>) {
+        let seat = self.seat();
+        let (verdict, left) = self.gate.act(|inner, now, wakes| {
+            let verdict = inner.seats.complete(seat, outcome, held, now);
+            let ends = !held && matches!(verdict, Verdict::Return { .. });
+            let left = ends.then(|| inner.seats.leave(seat));
             self.gate.pump(inner, now, wakes);
-            verdict
-        })
+            (verdict, left)
+        });
+        if left.is_some() {
+            self.seat = None;
+        }
+        (verdict, left.is_none().then_some(self))
     }
 
     /// Something was sent `times` on this attempt's key that passed no gate.
@@ -64,26 +77,35 @@ impl Claim {
         if times == 0 {
             return;
         }
+        let seat = self.seat();
         self.gate.act(|inner, now, wakes| {
-            inner.seats.charge(self.seat, times, now);
+            inner.seats.charge(seat, times, now);
             self.gate.pump(inner, now, wakes);
         });
     }
 
     /// The owner listens again: its slot, if it was lent, is its own.
     pub(super) fn reclaim(&self) {
-        self.gate.act(|inner, _, _| inner.seats.reclaim(self.seat));
+        let seat = self.seat();
+        self.gate.act(|inner, _, _| inner.seats.reclaim(seat));
+    }
+
+    fn seat(&self) -> usize {
+        self.seat.expect("a spent claim is dropped at once")
     }
 }
 
 impl Drop for Claim {
     fn drop(&mut self) {
-        let seat = self.gate.act(|inner, now, wakes| {
-            let seat = inner.seats.leave(self.seat);
+        let Some(seat) = self.seat.take() else {
+            return;
+        };
+        let left = self.gate.act(|inner, now, wakes| {
+            let left = inner.seats.leave(seat);
             self.gate.pump(inner, now, wakes);
-            seat
+            left
         });
         // Its waker is dropped outside the lock.
-        drop(seat);
+        drop(left);
     }
 }

@@ -266,7 +266,10 @@ impl Gate {
         while let Some((ticket, refusal)) = inner.seats.machine.poll_refusal(now) {
             inner.seats.tell(ticket, State::Refused(refusal), wakes);
         }
-        while let Some(grant) = inner.seats.machine.poll_grant(now) {
+        while inner.seats.machine.depth().0 > 0 {
+            let Some(grant) = inner.seats.machine.poll_grant(now) else {
+                break;
+            };
             if inner
                 .seats
                 .tell(grant.ticket, State::Granted(grant, now), wakes)

@@ -110,13 +110,13 @@ impl Walk<'_> {
             Marks::waits(extensions, &self.running, false);
             let permit = match turn {
                 Ok(permit) => permit,
-                Err(error) => return self.give_up(ChainError::middleware(error), None, extensions),
+                Err(error) => return self.give_up(ChainError::middleware(error), None),
             };
             let attempt = request.take().expect("each turn leaves one for the next");
             let (outcome, result) = match self.attempt(&permit, attempt, extensions, &next).await {
                 (Some(outcome), result) => (outcome, result),
                 (None, Ok(response)) => return Ok(response),
-                (None, Err(error)) => return self.give_up(error, None, extensions),
+                (None, Err(error)) => return self.give_up(error, None),
             };
             let mut report = report_of(&permit);
             let held = result.as_ref().is_ok_and(|response| self.holds(response));
@@ -128,10 +128,10 @@ impl Walk<'_> {
                         Some(claim) => body::holding(response, claim),
                         None => response,
                     };
-                    return Ok(reported(response, report, extensions));
+                    return Ok(reported(response, report));
                 }
                 (Verdict::Return { why, .. }, Err(error)) => {
-                    return self.give_up(error, why, extensions);
+                    return self.give_up(error, why);
                 }
                 (Verdict::Again(again), result) => {
                     ticket = again;
@@ -207,18 +207,13 @@ impl Walk<'_> {
     }
 
     /// The last response if there was one, else the error.
-    fn give_up(
-        self,
-        error: ChainError,
-        why: Option<GaveUp>,
-        extensions: &mut Extensions,
-    ) -> Result<Response> {
+    fn give_up(self, error: ChainError, why: Option<GaveUp>) -> Result<Response> {
         match self.last {
             Some((response, mut report)) => {
                 let own = Error::of(&error);
                 report.retry_at = own.and_then(Error::retry_at);
                 report.why = why.or_else(|| own.and_then(Error::gave_up));
-                Ok(reported(response, report, extensions))
+                Ok(reported(response, report))
             }
             None => Err(error),
         }
@@ -241,8 +236,7 @@ fn report_of(permit: &Permit) -> Report {
     }
 }
 
-fn reported(mut response: Response, report: Report, extensions: &mut Extensions) -> Response {
-    extensions.insert(report.clone());
+fn reported(mut response: Response, report: Report) -> Response {
     response.extensions_mut().insert(report);
     response
 }

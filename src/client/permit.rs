@@ -202,17 +202,25 @@ impl Permit {
     /// The same; where the verdict is to return and the slot is `held`, it stays taken until the
     /// claim is dropped.
     pub(crate) fn end(self, outcome: &Outcome, held: bool) -> (Verdict, Option<Claim>) {
-        match self.claim.complete(outcome, held) {
-            events::Verdict::Return { retry_at, why } => {
-                let clock = self.claim.gate().clock();
-                let retry_at = retry_at.filter(|&at| at != Time::NEVER);
-                let verdict = Verdict::Return {
-                    retry_at: retry_at.map(|at| clock.wall_at(at)),
-                    why,
+        let (verdict, claim) = self.claim.complete(outcome, held);
+        let clock = self.leave.limiter.gate().clock();
+        match (verdict, claim) {
+            (events::Verdict::Again { .. }, Some(claim)) => {
+                let mut history = self.history;
+                history.since = clock.now();
+                let ticket = Ticket {
+                    limiter: self.leave.limiter,
+                    state: State::Waiting(claim),
+                    history,
                 };
-                (verdict, held.then_some(self.claim))
+                (Verdict::Again(ticket), None)
             }
-            events::Verdict::Again { .. } => (Verdict::Again(self.wait_again()), None),
+            (events::Verdict::Return { retry_at, why }, claim) => {
+                let retry_at = retry_at.filter(|&at| at != Time::NEVER);
+                let retry_at = retry_at.map(|at| clock.wall_at(at));
+                (Verdict::Return { retry_at, why }, claim)
+            }
+            (events::Verdict::Again { .. }, None) => unreachable!("its claim is on the queue"),
         }
     }
 
@@ -238,16 +246,6 @@ impl Permit {
     #[must_use]
     pub fn waited(&self) -> Duration {
         self.history.waited
-    }
-
-    fn wait_again(self) -> Ticket {
-        let mut history = self.history;
-        history.since = self.claim.gate().clock().now();
-        Ticket {
-            limiter: self.leave.limiter,
-            state: State::Waiting(self.claim),
-            history,
-        }
     }
 
     pub(crate) fn leave(&self) -> &Leave {
