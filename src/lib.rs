@@ -30,3 +30,8 @@ pub use scheduler::events::{Ask, Cost, Fingerprint, GaveUp, Name, Outcome, Prior
 pub use scheduler::keys::{HintScope, Penalty};
 pub use scheduler::retry::RetrySettings;
 pub use scheduler::{Scheduler, Time};
+
+/// The programs of the README, compiled.
+#[cfg(all(doctest, feature = "reqwest"))]
+#[doc = include_str!("../README.md")]
+pub struct ReadmeDoctests;

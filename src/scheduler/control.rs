@@ -360,6 +360,7 @@ impl KeyControl {
             Concurrency::Aimd(settings) => Some(Box::new(Aimd::new(*settings))),
             Concurrency::Fixed(settings) => Some(Box::new(Fixed::new(*settings))),
             Concurrency::Gradient(settings) => Some(Box::new(Gradient::new(*settings))),
+            Concurrency::Custom(custom) => Some(custom.make()),
         };
         Self {
             default_ledger: Ledger::default(),
@@ -373,7 +374,7 @@ impl KeyControl {
 
     fn room(&self) -> Room {
         match &self.controller {
-            Some(controller) if self.in_flight >= controller.limit() => Room::Full,
+            Some(controller) if self.in_flight >= controller.limit().max(1) => Room::Full,
             Some(_) => Room::AtPace,
             None => self.cap.room(self.in_flight),
         }

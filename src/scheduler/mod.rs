@@ -107,7 +107,7 @@ impl Scheduler {
             provider_ceilings: Ceilings::new(&settings.shared_ceilings, settings.max_concurrency),
             budget: Budget::new(),
             control: Control::new(
-                settings.concurrency,
+                settings.concurrency.clone(),
                 settings.pace,
                 settings.max_concurrency.unwrap_or(u32::MAX),
                 seed,

@@ -5,6 +5,9 @@
 //! does not grow; endless refusal brings it to the minimum and its end back to the maximum, both in
 //! bounded time.
 
+use std::fmt;
+use std::sync::Arc;
+
 use super::events::{Because, What};
 use super::time::Time;
 
@@ -27,7 +30,7 @@ pub(crate) use stats::Latencies;
 pub(crate) use window::VerifiedWindow;
 
 /// What sets how many requests may be in flight per key.
-#[derive(Clone, Copy, Debug, Default, PartialEq)]
+#[derive(Clone, Debug, Default, PartialEq)]
 #[cfg_attr(
     feature = "serde",
     derive(serde::Serialize, serde::Deserialize),
@@ -45,10 +48,64 @@ pub enum Concurrency {
     Fixed(FixedSettings),
     /// Follows latency.
     Gradient(GradientSettings),
+    /// A controller of your own. Not in files.
+    #[cfg_attr(feature = "serde", serde(skip))]
+    Custom(CustomController),
+}
+
+/// Makes a controller of your own for each key.
+///
+/// ```
+/// use paceline::Time;
+/// use paceline::scheduler::concurrency::{Concurrency, Controller, CustomController, Sample};
+/// use paceline::scheduler::events::What;
+///
+/// #[derive(Debug)]
+/// struct Seven;
+///
+/// impl Controller for Seven {
+///     fn on_sample(&mut self, _sample: &Sample, _now: Time) -> Option<What> {
+///         None
+///     }
+///     fn limit(&self) -> u32 {
+///         7
+///     }
+/// }
+///
+/// let limiter = paceline::Limiter::builder()
+///     .concurrency(Concurrency::Custom(CustomController::new(|| Seven)))
+///     .build()?;
+/// # Ok::<(), paceline::Error>(())
+/// ```
+#[derive(Clone)]
+pub struct CustomController(Arc<dyn Fn() -> Box<dyn Controller> + Send + Sync>);
+
+impl CustomController {
+    /// Called once for each key. Whatever the controller says, at least one request may be in
+    /// flight, and the bounds of the settings hold.
+    pub fn new<C: Controller + 'static>(make: impl Fn() -> C + Send + Sync + 'static) -> Self {
+        Self(Arc::new(move || Box::new(make())))
+    }
+
+    pub(crate) fn make(&self) -> Box<dyn Controller> {
+        (self.0)()
+    }
+}
+
+impl PartialEq for CustomController {
+    fn eq(&self, other: &Self) -> bool {
+        Arc::ptr_eq(&self.0, &other.0)
+    }
+}
+
+impl fmt::Debug for CustomController {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str("CustomController")
+    }
 }
 
 /// Sets how many requests may be in flight, from how requests ended.
-pub trait Controller: Send + std::fmt::Debug {
+pub trait Controller: Send + fmt::Debug {
     /// A request ended. Answers the change of the limit, if any, with its reason.
     fn on_sample(&mut self, sample: &Sample, now: Time) -> Option<What>;
 
