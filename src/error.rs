@@ -7,7 +7,7 @@ use crate::config::SettingsError;
 use crate::scheduler::ceiling::CeilingError;
 #[cfg(feature = "reqwest")]
 use crate::scheduler::events::GaveUp;
-use crate::scheduler::events::{Reason, Refusal};
+use crate::scheduler::events::Refusal;
 
 /// Why a request was not sent, or a limiter not built.
 ///
@@ -269,7 +269,7 @@ fn refused(
         Refusal::Deadline { reason, .. } => {
             waited(patience, f)?;
             match reason {
-                Some(reason) => write!(f, " while it waited for {}", waits_for(*reason)),
+                Some(reason) => write!(f, " while it waited for {reason}"),
                 None => Ok(()),
             }
         }
@@ -317,21 +317,6 @@ fn allowed(patience: Option<Patience>, f: &mut fmt::Formatter<'_>) -> fmt::Resul
         Some(Patience::Deadline(limit)) => write!(f, "its deadline of {limit:?}"),
         Some(Patience::MaxWait(limit)) => write!(f, "the `max_wait` of {limit:?}"),
         None => f.write_str("it may wait"),
-    }
-}
-
-fn waits_for(reason: Reason) -> &'static str {
-    match reason {
-        Reason::NotBefore => "its own start time",
-        Reason::Fault => "a key that the server accepts",
-        Reason::Hint => "the moment that the server named",
-        Reason::Penalty => "the end of a penalty",
-        Reason::Quota(_) => "a quota that is spent",
-        Reason::Pace => "the learned rate",
-        Reason::Resume => "a slow start after a refusal",
-        Reason::Limit => "others in flight",
-        Reason::Ceiling => "a ceiling",
-        Reason::Shared => "the shared store",
     }
 }
 

@@ -26,7 +26,9 @@ pub use config::{Settings, SettingsError};
 pub use error::Error;
 pub use feedback::Profile;
 pub use scheduler::ceiling::{Ceiling, CeilingError};
-pub use scheduler::events::{Ask, Cost, Fingerprint, GaveUp, Name, Outcome, Priority, Replay};
+pub use scheduler::events::{
+    Ask, Cost, Fingerprint, GaveUp, Name, Outcome, Priority, Reason, Replay,
+};
 pub use scheduler::keys::{HintScope, Penalty};
 pub use scheduler::retry::RetrySettings;
 pub use scheduler::{Scheduler, Time};

@@ -174,6 +174,8 @@ impl Run<'_> {
         let interval = self.progress.interval();
         let mut tick = time::interval(interval.unwrap_or(Duration::from_secs(3600)));
         tick.set_missed_tick_behavior(MissedTickBehavior::Delay);
+        let mut look = time::interval(LOOK);
+        look.set_missed_tick_behavior(MissedTickBehavior::Delay);
         let door = Arc::clone(&self.door);
         loop {
             self.admit();
@@ -187,6 +189,7 @@ impl Run<'_> {
                 signal = signals.next() => self.on_signal(signal),
                 () = at(grace_ends), if grace_ends.is_some() => self.abort(),
                 _ = tick.tick(), if interval.is_some() => self.show(),
+                _ = look.tick() => self.look(),
                 batch = work.recv(), if more_to_read && self.has_room() => self.on_read(batch),
                 Some(done) = self.tasks.join_next() => {
                     self.on_done(done);
@@ -369,6 +372,12 @@ impl Run<'_> {
         self.abort();
     }
 
+    fn look(&mut self) {
+        let Some(sender) = &self.sender else { return };
+        let reason = sender.hosts.main().waits_for();
+        self.tally.look(reason, self.door.flying());
+    }
+
     fn show(&mut self) {
         let now = self.clock.now();
         if let Some((changes, began)) = &mut self.changes {
@@ -396,6 +405,9 @@ async fn at(moment: Option<time::Instant>) {
         None => std::future::pending().await,
     }
 }
+
+/// How often it is looked at what holds requests up: often enough for a run of seconds.
+const LOOK: Duration = Duration::from_millis(100);
 
 /// What lines in the hands of the limiter may take of memory, unless a single one takes more.
 const MOST_BYTES: usize = 32 << 20;

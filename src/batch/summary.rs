@@ -67,6 +67,8 @@ pub struct Summary {
     pub elapsed_ms: u64,
     /// Records a second.
     pub rate: f64,
+    /// What the next request in turn waited for, as shares of the time. Empty for a short run.
+    pub limited_by: BTreeMap<String, f64>,
     /// Successes by the fingerprint of their key.
     pub keys: BTreeMap<String, u64>,
     /// Lines whose last record is a final failure, of this run or an earlier one.
@@ -92,7 +94,13 @@ impl Summary {
                 .map(|(why, count)| (why.to_string(), *count))
                 .collect()
         };
+        let looks: u64 = tally.waits.values().sum();
+        let share = |count: u64| (count as f64 / looks as f64 * 1e3).round() / 1e3;
+        let limited_by = tally.waits.iter().filter(|_| looks >= FEW);
         Self {
+            limited_by: limited_by
+                .map(|(why, count)| (why.clone(), share(*count)))
+                .collect(),
             lines: counts.map(|counts| counts.lines),
             done_before: counts.map_or(tally.before, |counts| counts.last.saturating_sub(now)),
             sent: tally.sent,
@@ -156,6 +164,9 @@ impl fmt::Display for Summary {
             "elapsed",
             &format_args!("{elapsed}, {} a second", self.rate),
         )?;
+        if !self.limited_by.is_empty() {
+            row("limited by", &Shares(&self.limited_by))?;
+        }
         if self.keys.len() > 1 {
             for (key, count) in &self.keys {
                 row(&format!("  {key}"), &Grouped(*count))?;
@@ -219,6 +230,23 @@ impl fmt::Display for Reasons<'_> {
         Ok(())
     }
 }
+
+struct Shares<'a>(&'a BTreeMap<String, f64>);
+
+impl fmt::Display for Shares<'_> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let mut shares: Vec<_> = self.0.iter().collect();
+        shares.sort_by(|a, b| b.1.total_cmp(a.1));
+        for (at, (reason, share)) in shares.iter().take(2).enumerate() {
+            let before = if at == 0 { "" } else { ", " };
+            write!(f, "{before}{reason} {:.0} %", **share * 100.0)?;
+        }
+        Ok(())
+    }
+}
+
+/// Fewer looks than this, two seconds of them, say nothing.
+const FEW: u64 = 20;
 
 #[cfg(test)]
 mod tests {

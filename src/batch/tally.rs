@@ -3,7 +3,7 @@
 use std::collections::BTreeMap;
 use std::fmt;
 
-use crate::scheduler::events::Fingerprint;
+use crate::scheduler::events::{Fingerprint, Reason};
 
 use super::ids::State;
 use super::record::Code;
@@ -25,11 +25,24 @@ pub(crate) struct Tally {
     pub(crate) failed: BTreeMap<Why, u64>,
     /// What the next run does, by reason.
     pub(crate) unfinished: BTreeMap<Why, u64>,
+    /// How often a look found a request waiting, by what it waited for, and how often none waited.
+    pub(crate) waits: BTreeMap<String, u64>,
     /// Successes per key.
     pub(crate) keys: BTreeMap<Fingerprint, u64>,
 }
 
 impl Tally {
+    /// Counts a look at what the first request in turn waits for.
+    pub(crate) fn look(&mut self, waits_for: Option<Reason>, flying: usize) {
+        let reason = match (waits_for, flying) {
+            (Some(Reason::Quota(dimension)), _) => format!("the quota of {dimension:?}"),
+            (Some(reason), _) => reason.to_string(),
+            (None, 0) => "the input".to_owned(),
+            (None, _) => "the last answers".to_owned(),
+        };
+        *self.waits.entry(reason).or_default() += 1;
+    }
+
     /// Counts a record.
     pub(crate) fn add(&mut self, state: State, why: Why, key: Option<Fingerprint>) {
         match state {

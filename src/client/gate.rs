@@ -14,7 +14,7 @@ use tokio::sync::broadcast;
 
 use crate::Time;
 use crate::scheduler::Scheduler;
-use crate::scheduler::events::{Ask, Change, Name, Refusal, What};
+use crate::scheduler::events::{Ask, Change, Name, Reason, Refusal, What};
 
 use super::claim::Claim;
 use super::clock::Clock;
@@ -114,6 +114,11 @@ impl Gate {
     /// How many wait, and how many are granted or in flight.
     pub(crate) fn depth(&self) -> (usize, usize) {
         self.lock().seats.machine.depth()
+    }
+
+    /// What the first in turn waits for.
+    pub(crate) fn waits_for(&self) -> Option<Reason> {
+        self.lock().seats.machine.waits_for()
     }
 
     /// Whether forgetting the limiter would break no word given.

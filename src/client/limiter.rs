@@ -17,7 +17,7 @@ use crate::feedback::Profile;
 use crate::scheduler::Scheduler;
 use crate::scheduler::ceiling::Ceiling;
 use crate::scheduler::concurrency::Concurrency;
-use crate::scheduler::events::{Ask, Change, Name, Outcome};
+use crate::scheduler::events::{Ask, Change, Name, Outcome, Reason};
 use crate::scheduler::keys::{HintScope, Penalty};
 use crate::scheduler::pace::PaceSettings;
 use crate::scheduler::retry::RetrySettings;
@@ -187,6 +187,12 @@ impl Limiter {
     #[must_use]
     pub fn depth(&self) -> (usize, usize) {
         self.gate().depth()
+    }
+
+    /// What the first request in turn waits for; none if none waits.
+    #[must_use]
+    pub fn waits_for(&self) -> Option<Reason> {
+        self.gate().waits_for()
     }
 
     /// Accepts nothing more, refuses all who wait, and waits for what is in flight.

@@ -16,14 +16,8 @@ use reqwest::Url;
 use super::files;
 
 /// Sends the requests of a file, once each, as fast as the API allows.
-///
-/// Each line of INPUT is one request in the form of OpenAI's Batch API, {"custom_id", "method",
-/// "url", "body"}, or of Anthropic's, {"custom_id", "params"}. A url may be relative to --base-url;
-/// "headers", "priority", "tenant", "group", "bucket" and "cost" may be added. OUTPUT gets one line
-/// a request. The same command again goes on where it was stopped: what is done for good is not
-/// sent again.
 #[derive(clap::Args)]
-#[command(after_help = EXAMPLES)]
+#[command(after_help = MORE)]
 pub(crate) struct Args {
     /// The requests, one a line; `-` is stdin.
     input: PathBuf,
@@ -358,7 +352,13 @@ fn secrets_in_file(path: &Path) -> Result<Vec<String>, String> {
     Ok(secrets)
 }
 
-const EXAMPLES: &str = "\
+const MORE: &str = "\
+Each line of INPUT is one request in the form of OpenAI's Batch API,
+{\"custom_id\", \"method\", \"url\", \"body\"}, or of Anthropic's, {\"custom_id\", \"params\"}.
+The url may be relative to --base-url; headers, priority, tenant, group, bucket
+and cost may be added. The output has one line a request, with its response or
+its error; \"final\": false marks what the same command does when it is run again.
+
 Example:
   paceline run questions.jsonl -o answers.jsonl \\
       --base-url https://api.openai.com --key-env OPENAI_API_KEY

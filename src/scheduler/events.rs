@@ -479,6 +479,23 @@ pub enum Reason {
     Shared,
 }
 
+impl fmt::Display for Reason {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(match self {
+            Self::NotBefore => "its own start time",
+            Self::Fault => "a key that the server accepts",
+            Self::Hint => "the moment that the server named",
+            Self::Penalty => "the end of a penalty",
+            Self::Quota(_) => "a quota that is spent",
+            Self::Pace => "the learned rate",
+            Self::Resume => "a slow start after a refusal",
+            Self::Limit => "others in flight",
+            Self::Ceiling => "a ceiling",
+            Self::Shared => "the shared store",
+        })
+    }
+}
+
 /// What a gate says about an ask.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[non_exhaustive]

@@ -62,6 +62,8 @@ pub struct Scheduler {
     /// Counts the events that may have opened a gate.
     version: u64,
     next_gate: Time,
+    /// What the first ask in turn was last found to wait for.
+    waits_for: Option<Reason>,
     /// Tickets that ended without an attempt, and why: the shell tells their owners.
     refused: VecDeque<(Ticket, Refusal)>,
     /// Overloads in a row, and until when the provider as a whole rests for them.
@@ -116,6 +118,7 @@ impl Scheduler {
             changes: VecDeque::new(),
             version: 1,
             next_gate: Time::NEVER,
+            waits_for: None,
             refused: VecDeque::new(),
             overload: Overload::default(),
             shut_lanes: Vec::new(),
@@ -160,6 +163,12 @@ impl Scheduler {
     #[must_use]
     pub fn depth(&self) -> (usize, usize) {
         (self.queue.len(), self.attempts.len())
+    }
+
+    /// What the first ask in turn waits for; none if nobody waits.
+    #[must_use]
+    pub fn waits_for(&self) -> Option<Reason> {
+        self.waits_for.filter(|_| self.queue.len() > 0)
     }
 
     /// Whether forgetting the scheduler would break no word given: nobody waits or is in flight,
@@ -268,6 +277,9 @@ impl Scheduler {
             } else {
                 Time::START
             };
+        }
+        if let Some(&(_, _, reason)) = shut.first() {
+            self.waits_for = Some(reason);
         }
         self.shut_lanes = shut;
         self.next_gate = next_gate;

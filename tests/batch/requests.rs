@@ -170,3 +170,27 @@ fn a_vendor_gets_its_key_where_it_wants_it() {
         assert_eq!(server.calls().pop().expect("a call").headers[name], SECRET);
     }
 }
+
+#[test]
+fn every_sample_input_is_understood_and_sent_whole() {
+    let server = Server::new(|_| Answer::json(200, "{}"));
+    let folder = concat!(env!("CARGO_MANIFEST_DIR"), "/fixtures/batch");
+    let mut samples = 0;
+    for file in std::fs::read_dir(folder).expect("a folder") {
+        let path = file.expect("an entry").path();
+        let input = std::fs::read_to_string(&path).expect("UTF-8");
+        // No test leaves this machine.
+        let input = input.replace("https://elsewhere.example", &server.url());
+        let before = server.calls().len();
+        let end = Batch::new(&input, &server.url()).run();
+        assert_eq!(end.code(), 0, "{}: {}", path.display(), end.stderr);
+        assert_eq!(
+            server.calls().len() - before,
+            input.lines().count(),
+            "{}",
+            path.display()
+        );
+        samples += 1;
+    }
+    assert!(samples >= 3);
+}
