@@ -49,7 +49,7 @@ fn json_has_the_results_of_everyone() {
     let results: Value = serde_json::from_slice(&output.stdout).unwrap();
     assert_eq!(results[0]["runs"], 1);
     assert_eq!(results[0]["against"][0]["who"], "fixed");
-    assert_eq!(results[0]["against"][1]["efficiency"][0], 1.0);
+    assert_eq!(results[0]["against"][1]["efficiency"]["median"], 1.0);
 }
 
 #[test]

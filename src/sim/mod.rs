@@ -21,7 +21,7 @@ pub use baseline::{Rival, UnknownRival};
 pub use client::{Attempt, Client, End, Next, Paceline};
 pub use load::Job;
 pub use provider::{Provider, Reply, Request};
-pub use report::{Miss, Run, Summary};
+pub use report::{Miss, Run, Spread, Summary};
 pub use run::run;
 pub use scenario::{Arrival, Expect, Load, Network, Scenario, ScenarioError};
 pub use trace::{Slice, Trace};

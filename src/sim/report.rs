@@ -47,14 +47,14 @@ pub struct Run {
 pub struct Summary {
     /// How many runs.
     pub runs: usize,
-    /// The median and the lowest.
-    pub efficiency: (f64, f64),
+    /// Its worst is the lowest.
+    pub efficiency: Spread,
     /// The median.
     pub efficiency_first: f64,
-    /// Refusals ÷ successes: the median and the highest.
-    pub refusals: (f64, f64),
-    /// The median and the highest.
-    pub max_in_flight: (f64, f64),
+    /// Refusals ÷ successes; the worst is the highest.
+    pub refusals: Spread,
+    /// The most in flight; the worst is the highest.
+    pub max_in_flight: Spread,
     /// The highest.
     pub banned: u64,
     /// The highest.
@@ -72,6 +72,16 @@ pub struct Summary {
 /// How near to the ideal a time is.
 fn share(ideal: f64, took: f64) -> f64 {
     if took > 0.0 { ideal / took } else { 1.0 }
+}
+
+/// A figure over several runs.
+#[derive(Clone, Copy, Debug, Default, PartialEq, serde::Serialize)]
+#[non_exhaustive]
+pub struct Spread {
+    /// Of the runs in order the one in the middle.
+    pub median: f64,
+    /// Of the run that did worst.
+    pub worst: f64,
 }
 
 /// Something that was expected and is not so.
@@ -148,19 +158,19 @@ impl Summary {
         let in_flight = sorted(&|run| f64::from(run.max_in_flight));
         Self {
             runs: runs.len(),
-            efficiency: (
-                middle(&efficiency),
-                efficiency.first().copied().unwrap_or_default(),
-            ),
+            efficiency: Spread {
+                median: middle(&efficiency),
+                worst: efficiency.first().copied().unwrap_or_default(),
+            },
             efficiency_first: median(&|run| run.efficiency_first),
-            refusals: (
-                middle(&refusals),
-                refusals.last().copied().unwrap_or_default(),
-            ),
-            max_in_flight: (
-                middle(&in_flight),
-                in_flight.last().copied().unwrap_or_default(),
-            ),
+            refusals: Spread {
+                median: middle(&refusals),
+                worst: refusals.last().copied().unwrap_or_default(),
+            },
+            max_in_flight: Spread {
+                median: middle(&in_flight),
+                worst: in_flight.last().copied().unwrap_or_default(),
+            },
             banned: runs.iter().map(|run| run.banned).max().unwrap_or_default(),
             lost: runs.iter().map(|run| run.lost).max().unwrap_or_default(),
             twice: runs.iter().map(|run| run.twice).max().unwrap_or_default(),
@@ -185,17 +195,21 @@ impl Expect {
             ..
         } = self.of_each_run();
         let at_least = [
-            ("efficiency", self.efficiency, found.efficiency.0),
-            ("efficiency_floor", floor, found.efficiency.1),
+            ("efficiency", self.efficiency, found.efficiency.median),
+            ("efficiency_floor", floor, found.efficiency.worst),
         ];
         let at_most = [
             ("refusals", self.refusals, middle(&usual)),
             ("refusals_ceiling", ceiling, worst),
-            ("max_in_flight", self.max_in_flight, found.max_in_flight.0),
+            (
+                "max_in_flight",
+                self.max_in_flight,
+                found.max_in_flight.median,
+            ),
             (
                 "max_in_flight_ceiling",
                 self.max_in_flight_ceiling,
-                found.max_in_flight.1,
+                found.max_in_flight.worst,
             ),
         ];
         let mut misses = missed(&at_least, &at_most);
@@ -231,7 +245,7 @@ impl Expect {
             &[(
                 "varied_efficiency",
                 self.varied_efficiency,
-                found.efficiency.0,
+                found.efficiency.median,
             )],
             &[("varied_refusals", self.varied_refusals, middle(&usual))],
         );
@@ -392,8 +406,9 @@ mod tests {
     #[test]
     fn a_summary_has_medians_and_worst_cases() {
         let summary = Summary::of(&[ran(0.5, 30), ran(0.9, 10), ran(0.7, 20)]);
-        assert_eq!(summary.efficiency, (0.7, 0.5));
-        assert_eq!(summary.refusals, (0.2, 0.3));
+        let spread = |median, worst| Spread { median, worst };
+        assert_eq!(summary.efficiency, spread(0.7, 0.5));
+        assert_eq!(summary.refusals, spread(0.2, 0.3));
         assert_eq!(Summary::of(&[]).runs, 0);
     }
 }

@@ -100,3 +100,42 @@ fn every_scenario_gives_what_it_expects_when_it_is_varied() {
 fn every_practice_provider_can_be_read() {
     assert!(scenarios("practice").len() >= 6);
 }
+
+/// The names that a table may have, as the error about a wrong one lists them.
+fn fields_of(table: &str) -> Vec<String> {
+    let text = format!("{table}\nno-such-field = 1");
+    let error = Scenario::parse(&text).unwrap_err().to_string();
+    let (_, listed) = error
+        .split_once("expected")
+        .unwrap_or_else(|| panic!("{error}"));
+    listed
+        .split('`')
+        .skip(1)
+        .step_by(2)
+        .map(str::to_owned)
+        .collect()
+}
+
+#[test]
+fn the_scenario_with_every_field_has_every_field() {
+    let path = concat!(
+        env!("CARGO_MANIFEST_DIR"),
+        "/fixtures/scenarios/practice/every-field.toml"
+    );
+    let text = std::fs::read_to_string(path).unwrap();
+    for table in [
+        "",
+        "[provider]",
+        "[provider.ban]",
+        "[provider.errors]",
+        "[load]",
+        "[network]",
+        "[expect]",
+    ] {
+        let fields = fields_of(table);
+        assert!(fields.len() >= 2, "{table}");
+        for field in fields {
+            assert!(text.contains(&field), "{table} {field} is not in {path}");
+        }
+    }
+}

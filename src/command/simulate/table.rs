@@ -52,12 +52,12 @@ impl Table {
 fn print_line(name: &str, summary: &Summary) {
     println!(
         "{name:<54} {:>6.3} {:>6.3} {:>6.3}  {:>7.4} {:>7.4}  {:>6} {:>5} {:>5} {:>6} {:>8.2} {:>8.2}",
-        summary.efficiency.0,
-        summary.efficiency.1,
+        summary.efficiency.median,
+        summary.efficiency.worst,
         summary.efficiency_first,
-        summary.refusals.0,
-        summary.refusals.1,
-        summary.max_in_flight.1,
+        summary.refusals.median,
+        summary.refusals.worst,
+        summary.max_in_flight.worst,
         summary.lost,
         summary.banned,
         summary.twice,

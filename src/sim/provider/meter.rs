@@ -318,6 +318,44 @@ mod tests {
         );
     }
 
+    /// Sends at these gaps in milliseconds, and answers when each was admitted.
+    fn admitted(mut meter: Meter, gaps: &[u16]) -> Vec<f64> {
+        let mut now = 0.0;
+        let mut moments = Vec::new();
+        for gap in gaps {
+            now += f64::from(*gap) / 1e3;
+            if admit(&mut meter, now).is_none() {
+                moments.push(now);
+            }
+        }
+        moments
+    }
+
+    proptest::proptest! {
+        #[test]
+        fn no_limit_ever_admits_more_than_it_says(
+            gaps in proptest::collection::vec(0_u16..400, 1..300),
+        ) {
+            let bucket = admitted(meter("kind='bucket'\nrate=10\nburst=3"), &gaps);
+            let sliding = admitted(meter("kind='sliding-window'\nlimit=4\nwindow='1s'"), &gaps);
+            let fixed = admitted(meter("kind='fixed-window'\nlimit=4\nwindow='1s'"), &gaps);
+            let interval = admitted(meter("kind='interval'\nevery='200ms'"), &gaps);
+            for (first, &from) in bucket.iter().enumerate() {
+                for (more, &to) in bucket[first..].iter().enumerate() {
+                    proptest::prop_assert!((more + 1) as f64 <= 3.0 + 10.0 * (to - from) + 1e-6);
+                }
+            }
+            proptest::prop_assert!(sliding.windows(5).all(|five| five[4] - five[0] > 1.0 - 1e-6));
+            // Windows open at -0.05 s and every second after that.
+            let mut in_window = std::collections::HashMap::new();
+            for at in fixed {
+                *in_window.entry((at + 0.05).floor() as i64).or_insert(0) += 1;
+            }
+            proptest::prop_assert!(in_window.values().all(|count| *count <= 4));
+            proptest::prop_assert!(interval.windows(2).all(|two| two[1] - two[0] > 0.2 - 1e-6));
+        }
+    }
+
     #[test]
     fn an_interval_counts_from_the_last_admitted_request() {
         let mut interval = meter("kind='interval'\nevery='100ms'");
