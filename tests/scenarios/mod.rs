@@ -40,7 +40,7 @@ fn scenarios(folder: &str) -> Vec<(String, Scenario)> {
 fn runs(scenario: &Scenario, varied: bool) -> Vec<Run> {
     let most = match (cfg!(debug_assertions), varied) {
         (false, _) => u64::MAX,
-        (true, false) => 3,
+        (true, false) => 2,
         (true, true) => 1,
     };
     let seeds = scenario.seeds.min(most);
