@@ -500,6 +500,7 @@ fn violated(id: &str) -> Key<'_> {
         window: window.unwrap_or(0),
         scope: "",
         plain: false,
+        id: 0,
     }
 }
 

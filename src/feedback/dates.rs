@@ -9,35 +9,41 @@ use super::values::{Decimal, NANOS};
 /// An instant as RFC 3339 writes it, also without seconds, without a zone (UTC) or with a blank
 /// for the `T`. Nanoseconds since 1970.
 pub(crate) fn rfc3339(text: &[u8]) -> Option<(i64, Duration)> {
-    let date = text.first_chunk::<16>()?;
-    if date[4] != b'-' || date[7] != b'-' || date[13] != b':' {
+    let (date, rest) = text.split_first_chunk::<16>()?;
+    let signs = [date[4], date[7], date[13]] == *b"--:" && matches!(date[10], b'T' | b't' | b' ');
+    let (mut digits, mut bad) = ([0_u8; 12], false);
+    for (digit, at) in digits
+        .iter_mut()
+        .zip([0, 1, 2, 3, 5, 6, 8, 9, 11, 12, 14, 15])
+    {
+        *digit = date[at].wrapping_sub(b'0');
+        // No branch for each: it would cost more than the rest of the walk.
+        bad |= *digit > 9;
+    }
+    if !signs || bad {
         return None;
     }
-    if !matches!(date[10], b'T' | b't' | b' ') {
-        return None;
+    let two = |at: usize| u32::from(digits[at]) * 10 + u32::from(digits[at + 1]);
+    let days = days(two(0) * 100 + two(2), two(4), two(6))?;
+    let (hour, minute) = (two(8), two(10));
+    if let &[b':', s1, s2, b'Z'] = rest {
+        // What nearly all servers write.
+        let secs = clock(days, hour, minute, number(&[s1, s2])?)?;
+        return Some((secs.checked_mul(i64::from(NANOS))?, Duration::from_secs(1)));
     }
-    let days = days(
-        number(&date[..4])?,
-        number(&date[5..7])?,
-        number(&date[8..10])?,
-    )?;
-    let (hour, minute) = (number(&date[11..13])?, number(&date[14..])?);
-    let mut rest = &text[16..];
-    let (mut second, mut nanos, mut grain) = (0, 0, Duration::from_secs(60));
-    if let Some(after) = rest.strip_prefix(b":") {
+    let (mut second, mut nanos, mut grain, mut rest) = (0, 0, Duration::from_secs(60), rest);
+    if let [b':', after @ ..] = rest {
         number(after.get(..2)?)?;
         let (decimal, after) = Decimal::split(after)?;
         second = u32::try_from(decimal.whole).ok()?;
         (nanos, rest) = (decimal.nanos, after);
         grain = decimal.span(u64::from(NANOS)).grain;
     }
-    let ahead = zone(rest)?;
-    let secs = clock(days, hour, minute, second)?.checked_sub(ahead)?;
-    Some((
-        secs.checked_mul(i64::from(NANOS))?
-            .checked_add(i64::from(nanos))?,
-        grain,
-    ))
+    let secs = clock(days, hour, minute, second)?.checked_sub(zone(rest)?)?;
+    let nanos = secs
+        .checked_mul(i64::from(NANOS))?
+        .checked_add(i64::from(nanos))?;
+    Some((nanos, grain))
 }
 
 /// A date in one of the three forms of HTTP, or as JavaScript prints it, in seconds since 1970.

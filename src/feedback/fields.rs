@@ -12,7 +12,7 @@ use smallvec::SmallVec;
 use super::dates;
 use super::json::{self, Scalar};
 use super::tally::{Draft, Source, Tally, seconds};
-use super::values::{Delay, Unit, Written, count};
+use super::values::{Delay, Unit, Written, count, trim};
 use super::vendors::{Key, Own, Part};
 use super::{Dimension, Reset};
 
@@ -54,20 +54,15 @@ fn family<'a>(
     lists: &[(Key<'a>, Part, &'a [u8])],
     own: &Own,
 ) {
-    let of = |part: Part| {
-        let mut all = Members::new();
+    let gather = |part: Part, all: &mut Members<'a>| {
         for (other, told, value) in lists {
-            if other.family == key.family
-                && std::mem::discriminant(told) == std::mem::discriminant(&part)
-            {
-                match members(value) {
-                    Some(list) => all.extend(list),
-                    None => return Members::new(),
-                }
+            let same = std::mem::discriminant(told) == std::mem::discriminant(&part);
+            if same && other.family == key.family && members(value, all).is_none() {
+                // One member that cannot be read spoils its field.
+                all.clear();
+                return;
             }
         }
-        all.truncate(MOST);
-        all
     };
     for (other, part, value) in lists {
         if other.family == key.family
@@ -78,17 +73,17 @@ fn family<'a>(
             return;
         }
     }
-    let items = of(Part::Item);
-    let policies = of(Part::Policy);
+    let (mut items, mut policies) = (Members::new(), Members::new());
+    gather(Part::Item, &mut items);
+    gather(Part::Policy, &mut policies);
     if items.iter().any(|item| !item.entry) {
         return named(tally, key, &items, &policies);
     }
-    let mut live = Live {
-        limit: of(Part::Limit),
-        remaining: of(Part::Remaining),
-        reset: of(Part::Reset(Unit::Seconds)),
-        used: of(Part::Used),
-    };
+    let mut live = Live::default();
+    gather(Part::Limit, &mut live.limit);
+    gather(Part::Remaining, &mut live.remaining);
+    gather(Part::Reset(Unit::Seconds), &mut live.reset);
+    gather(Part::Used, &mut live.used);
     if live.is_list() {
         return live.zip(tally, key, &policies, own);
     }
@@ -121,6 +116,7 @@ fn family<'a>(
 }
 
 /// The live values of a family, as lists.
+#[derive(Default)]
 struct Live<'a> {
     limit: Members<'a>,
     remaining: Members<'a>,
@@ -289,42 +285,76 @@ fn object<'a>(tally: &mut Tally<'a>, key: &Key<'a>, value: &'a [u8]) {
     tally.push(draft);
 }
 
-/// The members of a list; none if one of them cannot be read.
-pub(crate) fn members(value: &[u8]) -> Option<Members<'_>> {
-    split(value, b",").take(MOST).map(member).collect()
-}
-
-fn member(text: &[u8]) -> Option<Member<'_>> {
+/// Adds the members of a list; none if one of them cannot be read.
+pub(crate) fn members<'a>(value: &'a [u8], all: &mut Members<'a>) -> Option<()> {
     let mut member = Member::default();
-    for part in split(text, b";") {
-        let text = part.trim_ascii();
-        match text.iter().position(|&byte| byte == b'=') {
-            // A quoted string may hold the sign as well.
-            Some(at) if text[0] != b'"' => {
-                let (name, value) = (text[..at].trim_ascii(), text[at + 1..].trim_ascii());
-                let number = || count(value).filter(|number| *number >= 0.0);
-                match name {
-                    b"q" | b"limit" => member.quota = Some(number()?),
-                    b"r" | b"remaining" => member.remaining = Some(number()?),
-                    b"t" | b"reset" => {
-                        number()?;
-                        member.reset = Some(value);
-                    }
-                    b"w" => member.window = Some(number()?),
-                    b"qu" | b"unit" => member.unit = Some(word(value)?),
-                    b"name" => member.name = Some(word(value)?),
-                    _ => {}
-                }
-                member.entry |= matches!(name, b"limit" | b"remaining" | b"reset");
+    let mut told = false;
+    let mut rest = value;
+    while !rest.is_empty() {
+        let (end, sign) = part(rest);
+        let text = trim(&rest[..end]);
+        if !text.is_empty() {
+            member.take(text, sign.map(|sign| rest[..end].split_at(sign)))?;
+            told = true;
+        }
+        let separator = rest.get(end).copied();
+        rest = rest.get(end + 1..).unwrap_or(b"");
+        if told && (separator != Some(b';') || rest.is_empty()) {
+            if all.len() < MOST {
+                all.push(std::mem::take(&mut member));
             }
-            _ => match count(text) {
-                Some(number) => (member.value, member.reset) = (Some(number), Some(text)),
-                // Of two strings the last is the name: the first describes the kind of window.
-                None => member.name = Some(word(text)?),
-            },
+            told = false;
         }
     }
-    Some(member)
+    Some(())
+}
+
+/// How long the first part of a list is, and where its equals sign stands. What is quoted holds
+/// neither separators nor signs.
+fn part(text: &[u8]) -> (usize, Option<usize>) {
+    let (mut quoted, mut escaped, mut sign) = (false, false, None);
+    for (at, &byte) in text.iter().enumerate() {
+        match byte {
+            _ if escaped => escaped = false,
+            b'"' => quoted = !quoted,
+            b'\\' => escaped = quoted,
+            _ if quoted => {}
+            b'=' if sign.is_none() => sign = Some(at),
+            b',' | b';' => return (at, sign),
+            _ => {}
+        }
+    }
+    (text.len(), sign)
+}
+
+impl<'a> Member<'a> {
+    /// Takes a part: a name with a value on both sides of its sign, or one that stands alone.
+    fn take(&mut self, text: &'a [u8], sides: Option<(&'a [u8], &'a [u8])>) -> Option<()> {
+        let Some((name, value)) = sides else {
+            match count(text) {
+                Some(number) => (self.value, self.reset) = (Some(number), Some(text)),
+                // Of two strings the last is the name: the first describes the kind of window.
+                None => self.name = Some(word(text)?),
+            }
+            return Some(());
+        };
+        let (name, value) = (trim(name), trim(&value[1..]));
+        let number = || count(value).filter(|number| *number >= 0.0);
+        match name {
+            b"q" | b"limit" => self.quota = Some(number()?),
+            b"r" | b"remaining" => self.remaining = Some(number()?),
+            b"t" | b"reset" => {
+                number()?;
+                self.reset = Some(value);
+            }
+            b"w" => self.window = Some(number()?),
+            b"qu" | b"unit" => self.unit = Some(word(value)?),
+            b"name" => self.name = Some(word(value)?),
+            _ => {}
+        }
+        self.entry |= matches!(name, b"limit" | b"remaining" | b"reset");
+        Some(())
+    }
 }
 
 impl Member<'_> {
@@ -341,25 +371,6 @@ fn word(text: &[u8]) -> Option<&str> {
         token => token,
     };
     std::str::from_utf8(inner).ok()
-}
-
-/// Splits at separators that stand outside of quotes.
-fn split<'a>(text: &'a [u8], at: &'static [u8]) -> impl Iterator<Item = &'a [u8]> {
-    let (mut quoted, mut escaped) = (false, false);
-    text.split(move |&byte| {
-        if escaped {
-            escaped = false;
-        } else if quoted && byte == b'\\' {
-            escaped = true;
-        } else if byte == b'"' {
-            quoted = !quoted;
-        } else {
-            return !quoted && at.contains(&byte);
-        }
-        false
-    })
-    .map(<[u8]>::trim_ascii)
-    .filter(|part| !part.is_empty())
 }
 
 /// The delays of `Retry-After`: one, or several that were joined by commas. Dates hold a comma of

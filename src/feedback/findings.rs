@@ -20,6 +20,8 @@ pub(crate) struct Findings<'a> {
     /// The reading that comes back with the hint.
     pub(crate) resets_with_wait: Option<Key<'a>>,
     pub(crate) should_retry: Option<bool>,
+    /// The answer came from a cache: its counts are somebody else's.
+    pub(crate) cached: bool,
     pub(crate) cost: SmallVec<[(Dimension, f64); 2]>,
     /// Seconds that a sentence's vendor asks for where the wire is silent.
     pub(crate) floor: u32,
@@ -53,6 +55,7 @@ pub(crate) struct Evidence {
 }
 
 impl<'a> Findings<'a> {
+    #[inline]
     pub(crate) fn new(now: i64) -> Self {
         Self {
             tally: Tally::new(now),
@@ -63,6 +66,7 @@ impl<'a> Findings<'a> {
             text_wait: None,
             resets_with_wait: None,
             should_retry: None,
+            cached: false,
             cost: SmallVec::new(),
             floor: 0,
         }

@@ -1,7 +1,6 @@
 //! One pass over the headers of a response.
 
 use http::HeaderMap;
-use http::header;
 
 use super::body;
 use super::fields;
@@ -12,75 +11,54 @@ use super::tally::Source;
 use super::values::{Decimal, Delay, Unit, Written, count};
 use super::vendors::{Meaning, Part, Vendor};
 
-/// What the headers say beside limits.
-#[derive(Debug, Default)]
-pub(crate) struct Seen {
-    /// The answer came from a cache: its counts are somebody else's.
-    pub(crate) cached: bool,
-    /// The body is a page for people.
-    pub(crate) page: bool,
-}
-
 /// Reads all headers into findings.
-pub(crate) fn read<'a>(
-    found: &mut Findings<'a>,
-    vendor: &'static Vendor,
-    headers: &'a HeaderMap,
-) -> Seen {
-    let mut seen = Seen::default();
-    let own = vendor.own.headers;
+pub(crate) fn read<'a>(found: &mut Findings<'a>, vendor: &'static Vendor, headers: &'a HeaderMap) {
     for (name, value) in headers {
-        let value = value.as_bytes();
-        let mut meaning = None;
-        if !own.is_empty() {
-            meaning = names::own(own, name.as_str());
-        }
-        if let Some(meaning) = meaning.or_else(|| names::meaning(name.as_str())) {
-            take(found, vendor, meaning, value);
-        } else if *name == header::RETRY_AFTER {
-            let delay = fields::waits(value, found.tally.now, Unit::Seconds);
-            found.retry_after = longer(found.retry_after, delay);
-        } else if *name == header::AGE {
-            seen.cached |= Decimal::read(value).is_some_and(|age| age.whole > 0);
-        } else if *name == header::CONTENT_TYPE {
-            seen.page |= body::contains(value, b"text/html");
+        if let Some(meaning) = names::listed(vendor, name.as_str()) {
+            take(found, vendor, meaning, value.as_bytes());
+        } else if let Some(meaning) = names::unlisted(vendor, name.as_str()) {
+            take(found, vendor, &meaning, value.as_bytes());
         }
     }
-    seen
 }
 
 fn take<'a>(
     found: &mut Findings<'a>,
     vendor: &'static Vendor,
-    meaning: Meaning<'a>,
+    meaning: &Meaning<'a>,
     value: &'a [u8],
 ) {
     let now = found.tally.now;
     match meaning {
         Meaning::Part(key, part) => {
-            let unit = match part {
+            let part = match *part {
                 // The vendor's own unit, where the name does not say one.
                 Part::Reset(Unit::Seconds) if key.plain => Part::Reset(vendor.own.reset_unit),
                 part => part,
             };
-            found.tally.part(&key, unit, value, Source::Header);
+            found.tally.part(key, part, value, Source::Header);
         }
         Meaning::Whole(key, form) => {
-            let says = forms::read(&mut found.tally, &key, form, value);
+            let says = forms::read(&mut found.tally, key, *form, value);
             found.evidence.reason = found.evidence.reason.or(says);
         }
         Meaning::Wait(unit) => {
-            found.vendor_wait = longer(found.vendor_wait, fields::waits(value, now, unit));
+            found.vendor_wait = longer(found.vendor_wait, fields::waits(value, now, *unit));
         }
         Meaning::WaitAndReset(key, unit) => {
-            let delay = Written::read(value, now).map(|written| written.wait(unit, now));
+            let delay = Written::read(value, now).map(|written| written.wait(*unit, now));
             let delay = delay.filter(|delay| !delay.after.is_zero());
             found.vendor_wait = longer(found.vendor_wait, delay);
             if delay.is_some() {
-                let part = Part::Reset(unit);
-                found.tally.part(&key, part, value, Source::Header);
+                let part = Part::Reset(*unit);
+                found.tally.part(key, part, value, Source::Header);
             }
         }
+        Meaning::RetryAfter => {
+            let delay = fields::waits(value, now, Unit::Seconds);
+            found.retry_after = longer(found.retry_after, delay);
+        }
+        Meaning::Age => found.cached |= Decimal::read(value).is_some_and(|age| age.whole > 0),
         Meaning::ShouldRetry => match value.trim_ascii() {
             b"true" => found.should_retry = Some(true),
             b"false" => found.should_retry = Some(false),
@@ -104,11 +82,11 @@ fn take<'a>(
             found.evidence.spoke = true;
         }
         Meaning::Reasons(reasons) => found.reason(reasons, value),
-        Meaning::Shows(says) => found.evidence.shows = Some(says),
+        Meaning::Shows(says) => found.evidence.shows = Some(*says),
         Meaning::Cost(dimension) => {
             let plain = value.trim_ascii();
             if let Some(cost) = count(plain.strip_prefix(b"$").unwrap_or(plain)) {
-                found.costs(dimension, cost);
+                found.costs(*dimension, cost);
             }
         }
         Meaning::Nothing => {}

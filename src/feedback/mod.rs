@@ -56,26 +56,24 @@ pub fn read(
         |secs| secs.saturating_mul(1_000_000_000),
     );
     let mut found = Findings::new(now);
-    let seen = headers::read(&mut found, vendor, headers);
+    headers::read(&mut found, vendor, headers);
     if let Some(body) = body {
-        if !seen.page && (refused || vendor.own.ok_bodies || !vendor.replays.is_empty()) {
+        let kind = headers
+            .get(header::CONTENT_TYPE)
+            .map_or(&b""[..], |kind| kind.as_bytes());
+        let page = body::contains(kind, b"text/html");
+        if !page && (refused || vendor.own.ok_bodies || !vendor.replays.is_empty()) {
             body::read(&mut found, vendor, refused, body);
         }
-        found.evidence.spoke |= seen.page;
+        found.evidence.spoke |= page;
     }
-    conclude(found, vendor, status.as_u16(), seen.cached, date)
+    conclude(&mut found, vendor, status.as_u16(), date)
 }
 
 /// Puts the findings together.
-fn conclude(
-    mut found: Findings<'_>,
-    vendor: &Vendor,
-    status: u16,
-    cached: bool,
-    date: Option<i64>,
-) -> Feedback {
+fn conclude(found: &mut Findings<'_>, vendor: &Vendor, status: u16, date: Option<i64>) -> Feedback {
     let own = &vendor.own;
-    if cached {
+    if found.cached {
         found.tally.drafts.clear();
         found.tally.lists.clear();
     }
@@ -87,28 +85,29 @@ fn conclude(
         found.tally.reset_at(&key, wait.delay, wait.grain);
     }
     found.tally.settle(own, status < 400);
-    let (class, fault, cause) = classify::classify(status, own, &found);
+    let (class, fault, cause) = classify::classify(status, own, found);
     // On a success a delay counts where something is still to come, or where the vendor says so:
     // some servers mirror a reset there.
     let heard = class != Class::Ok || status == 202 || (300..400).contains(&status) || own.ok_waits;
     wait = wait.filter(|_| heard);
-    let bucket = found.tally.label(Part::Bucket).and_then(scope::owned);
-    Feedback {
+    let mut said = Feedback {
         class,
         fault,
         cause,
-        floor: if class == Class::Ok {
-            None
-        } else {
-            floor(&found, vendor, status, class, wait)
-        },
         wait,
         should_retry: found.should_retry,
-        readings: found.tally.readings(),
-        cost: found.cost,
-        bucket,
+        bucket: found.tally.label(Part::Bucket).and_then(scope::owned),
         date: date.and_then(|date| u64::try_from(date).ok()),
+        ..Feedback::default()
+    };
+    if class != Class::Ok {
+        said.floor = floor(found, vendor, status, class, wait);
     }
+    if !found.cost.is_empty() {
+        said.cost = std::mem::take(&mut found.cost);
+    }
+    found.tally.tell(&mut said.readings);
+    said
 }
 
 /// The least wait that the vendor is known to want where the response brings no hint.

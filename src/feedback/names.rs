@@ -7,26 +7,31 @@
 
 use super::Dimension;
 use super::values::Unit;
-use super::vendors::{Header, Key, Meaning, Part, VENDORS};
+use super::vendors::{Header, Key, Meaning, Part, VENDORS, Vendor, same};
 
-/// What a header says, whoever sent it.
-pub(crate) fn meaning(name: &str) -> Option<Meaning<'_>> {
-    if let Some(header) = INDEX.find(name) {
-        return Some(header.means);
-    }
-    // A shorter name does not hold the word.
-    if name.len() < 9 || !mentions_limit(name.as_bytes()) {
-        return None;
-    }
-    starred(&PREFIXES, name).or_else(|| family(name))
+/// What a row of the table says about a header of a vendor.
+#[inline]
+pub(crate) fn listed(vendor: &'static Vendor, name: &str) -> Option<&'static Meaning<'static>> {
+    INDEX.find(vendor, name)
 }
 
-/// What a header says in a vendor's own rows.
-pub(crate) fn own<'a>(rows: &'static [Header], name: &'a str) -> Option<Meaning<'a>> {
-    rows.iter()
-        .find(|row| row.name == name)
-        .map(|row| row.means)
-        .or_else(|| rows.iter().find_map(|row| star(row, name)))
+/// What the name of a header says that no row lists.
+#[inline]
+pub(crate) fn unlisted<'a>(vendor: &'static Vendor, name: &'a str) -> Option<Meaning<'a>> {
+    if let Some(row) = vendor.own.headers.last()
+        && row.name.ends_with('*')
+        && let Some(means) = vendor.own.headers.iter().find_map(|row| star(row, name))
+    {
+        return Some(means);
+    }
+    if !mentions_limit(name.as_bytes()) {
+        return None;
+    }
+    PREFIXES
+        .iter()
+        .flatten()
+        .find_map(|row| star(row, name))
+        .or_else(|| family(name))
 }
 
 /// A row whose name ends in a star: what stands for the star is the scope.
@@ -52,10 +57,6 @@ fn star<'a>(row: &'static Header, name: &'a str) -> Option<Meaning<'a>> {
     })
 }
 
-fn starred<'a>(rows: &[Option<&'static Header>], name: &'a str) -> Option<Meaning<'a>> {
-    rows.iter().flatten().find_map(|row| star(row, name))
-}
-
 /// Reads `<family>-ratelimit-<words>`: a part first or last, and between them what is limited, per
 /// which window, and for whom.
 fn family(name: &str) -> Option<Meaning<'_>> {
@@ -66,6 +67,7 @@ fn family(name: &str) -> Option<Meaning<'_>> {
         window: 0,
         scope: "",
         plain: true,
+        id: 0,
     };
     if words.is_empty() {
         return Some(Meaning::Part(plain, Part::Item));
@@ -131,6 +133,7 @@ fn object<'a>(family: &'a str, words: &'a str) -> Key<'a> {
         window,
         scope,
         plain: false,
+        id: 0,
     };
     let (rest, window) = window(words);
     if rest.is_empty() {
@@ -182,37 +185,31 @@ fn window(words: &str) -> (&str, u32) {
     (words, 0)
 }
 
-/// Whether "limit" stands in a name: every fifth byte is enough to find it.
+/// Whether "limit" stands in a name. Its rarest letter is looked for in eight bytes at a time.
 fn mentions_limit(name: &[u8]) -> bool {
-    let mut at = 4;
-    while let Some(byte) = name.get(at) {
-        // How far before this byte the word would begin.
-        let before = match byte {
-            b'l' => 0,
-            b'm' => 2,
-            b't' => 4,
-            b'i' => {
-                if name[at - 1] == b'l' {
-                    1
-                } else {
-                    3
-                }
-            }
-            _ => {
-                at += 5;
-                continue;
-            }
-        };
-        let start = at - before;
-        if name
-            .get(start..start + 5)
-            .is_some_and(|word| word == b"limit")
-        {
-            return true;
-        }
-        at += 5;
+    let Some(last) = name.last_chunk::<8>().filter(|_| name.len() >= SHORTEST) else {
+        return false;
+    };
+    let eight = |from: usize| name[from..].first_chunk::<8>().map_or(0, marks);
+    let mut any = eight(0) | marks(last);
+    let mut from = 8;
+    while from + 8 < name.len() {
+        any |= eight(from);
+        from += 8;
     }
-    false
+    any != 0
+        && name.iter().enumerate().any(|(at, &byte)| {
+            byte == b'm' && at >= 2 && name.get(at - 2..at + 3) == Some(b"limit")
+        })
+}
+
+/// Marks an "m" among eight bytes, and perhaps the byte after it.
+#[inline]
+fn marks(word: &[u8; 8]) -> u64 {
+    const ONES: u64 = 0x0101_0101_0101_0101;
+    const TOPS: u64 = 0x8080_8080_8080_8080;
+    let other = u64::from_le_bytes(*word) ^ (ONES * b'm' as u64);
+    other.wrapping_sub(ONES) & !other & TOPS
 }
 
 /// What a word in a name says.
@@ -339,48 +336,142 @@ const WINDOWS: [(&str, u32); 20] = [
 
 /// The rows' names by their hash, with open addressing.
 struct Index {
+    /// By length, a bit for each mark that a name of this length has.
+    marks: [u64; LONGEST],
     slots: [u16; SLOTS],
-    headers: [Option<&'static Header>; MOST],
+    entries: [Entry; MOST],
+}
+
+/// A header of the table.
+#[derive(Clone, Copy)]
+struct Entry {
+    name: &'static str,
+    means: Meaning<'static>,
+    /// The only vendor whose header it is.
+    own: Option<&'static Vendor>,
 }
 
 impl Index {
-    fn find(&self, name: &str) -> Option<&'static Header> {
-        let mut at = slot(name.as_bytes());
-        loop {
-            let header = self.headers[usize::from(self.slots[at]).checked_sub(1)?]?;
-            if header.name == name {
-                return Some(header);
+    /// The vendor's own meaning of a name before the one that all share.
+    #[inline]
+    fn find(
+        &'static self,
+        vendor: &'static Vendor,
+        name: &str,
+    ) -> Option<&'static Meaning<'static>> {
+        let bytes = name.as_bytes();
+        if self.marks.get(bytes.len())? & mark(bytes) == 0 {
+            return None;
+        }
+        self.search(vendor, name)
+    }
+
+    fn search(
+        &'static self,
+        vendor: &'static Vendor,
+        name: &str,
+    ) -> Option<&'static Meaning<'static>> {
+        let bytes = name.as_bytes();
+        let mut at = slot(bytes);
+        let mut shared = None;
+        while self.slots[at] != 0 {
+            let entry = &self.entries[usize::from(self.slots[at]) - 1];
+            if entry.name == name {
+                match entry.own {
+                    None => shared = Some(&entry.means),
+                    Some(own) if own.name == vendor.name => return Some(&entry.means),
+                    Some(_) => {}
+                }
             }
             at = (at + 1) % SLOTS;
         }
+        shared
     }
 
     const fn build() -> Self {
+        const EMPTY: Entry = Entry {
+            name: "",
+            means: Meaning::Nothing,
+            own: None,
+        };
         let mut index = Self {
+            marks: [0; LONGEST],
             slots: [0; SLOTS],
-            headers: [None; MOST],
+            entries: [EMPTY; MOST],
         };
         let (mut file, mut count) = (0, 0);
         while file < VENDORS.len() {
             let mut row = 0;
             while row < VENDORS[file].len() {
-                let headers = VENDORS[file][row].headers;
-                let mut at = 0;
-                while at < headers.len() {
-                    index.headers[count] = Some(&headers[at]);
-                    count += 1;
-                    let mut place = slot(headers[at].name.as_bytes());
-                    while index.slots[place] != 0 {
-                        place = (place + 1) % SLOTS;
-                    }
-                    index.slots[place] = count as u16;
-                    at += 1;
-                }
+                let vendor = &VENDORS[file][row];
+                count = index.add(vendor.headers, None, count);
+                count = index.add(vendor.own.headers, Some(vendor), count);
                 row += 1;
             }
             file += 1;
         }
         index
+    }
+
+    const fn add(
+        &mut self,
+        headers: &'static [Header],
+        own: Option<&'static Vendor>,
+        mut count: usize,
+    ) -> usize {
+        let mut at = 0;
+        while at < headers.len() {
+            let name = headers[at].name;
+            let means = self.numbered(headers[at].means, count);
+            self.entries[count] = Entry { name, means, own };
+            count += 1;
+            self.marks[name.len()] |= mark(name.as_bytes());
+            let mut place = slot(name.as_bytes());
+            while self.slots[place] != 0 {
+                place = (place + 1) % SLOTS;
+            }
+            self.slots[place] = count as u16;
+            at += 1;
+        }
+        count
+    }
+}
+
+impl Index {
+    /// A meaning whose key has the number of the first equal key among `count` entries.
+    const fn numbered(&self, means: Meaning<'static>, count: usize) -> Meaning<'static> {
+        let Meaning::Part(key, part) = means else {
+            return means;
+        };
+        let mut at = 0;
+        while at < count {
+            if let Meaning::Part(known, _) = self.entries[at].means
+                && known.dimension as u8 == key.dimension as u8
+                && known.window == key.window
+                && known.plain == key.plain
+                && same(known.scope.as_bytes(), key.scope.as_bytes())
+                && same(known.family.as_bytes(), key.family.as_bytes())
+            {
+                return Meaning::Part(known, part);
+            }
+            at += 1;
+        }
+        Meaning::Part(
+            Key {
+                id: count as u16 + 1,
+                ..key
+            },
+            part,
+        )
+    }
+}
+
+/// One of 64 marks of a name, by its last letter and the one in its middle: a name of no interest
+/// seldom shares it with one of the same length in the table.
+const fn mark(name: &[u8]) -> u64 {
+    match name.last() {
+        Some(last) => 1 << ((*last as usize * 5 + name[name.len() / 2] as usize) & 63),
+        None => 0,
     }
 }
 
@@ -408,36 +499,38 @@ const fn prefixes() -> [Option<&'static Header>; 8] {
     prefixes
 }
 
-/// Where a name's search begins.
+/// Where a name's search begins: by its end, its middle and its length. Names that differ nowhere
+/// else are found one after the other.
 const fn slot(name: &[u8]) -> usize {
     let mut hash = name.len() as u64;
-    let mut rest = name;
-    while let Some((word, after)) = rest.split_first_chunk::<8>() {
-        hash = (hash ^ u64::from_le_bytes(*word))
-            .wrapping_mul(SPREAD)
-            .rotate_left(29);
-        rest = after;
-    }
-    // The last bytes again, whole: cheaper than one by one.
-    if let Some((_, word)) = name.split_last_chunk::<8>() {
-        hash = (hash ^ u64::from_le_bytes(*word)).wrapping_mul(SPREAD);
-    } else {
-        while let Some((byte, after)) = rest.split_first() {
-            hash = (hash ^ *byte as u64).wrapping_mul(SPREAD);
-            rest = after;
+    if let Some((before, end)) = name.split_last_chunk::<8>() {
+        hash ^= u64::from_le_bytes(*end);
+        let (_, from_middle) = name.split_at(before.len() / 2);
+        if let Some((middle, _)) = from_middle.split_first_chunk::<8>() {
+            hash ^= u64::from_le_bytes(*middle)
+                .wrapping_mul(SPREAD)
+                .rotate_left(32);
         }
+    } else if let Some(first) = name.first() {
+        hash ^= (*first as u64) << 8;
     }
-    (hash >> (64 - SLOTS.trailing_zeros())) as usize
+    (hash.wrapping_mul(SPREAD) >> (64 - SLOTS.trailing_zeros())) as usize
 }
 
 /// The fractional part of the golden ratio: multiplying by it spreads the bits (Knuth, 6.4).
 const SPREAD: u64 = 0x9e37_79b9_7f4a_7c15;
 
 /// More rows than this do not compile.
-const MOST: usize = 192;
+const MOST: usize = 320;
 
-/// Five times as many, so that a name of no interest mostly meets an empty slot at once.
+/// Some times as many, so that a name of no interest mostly meets an empty slot at once.
 const SLOTS: usize = 1024;
+
+/// "ratelimit" has nine letters.
+const SHORTEST: usize = 9;
+
+/// Longer names do not compile.
+const LONGEST: usize = 64;
 
 static INDEX: Index = Index::build();
 static PREFIXES: [Option<&Header>; 8] = prefixes();
@@ -447,11 +540,104 @@ mod tests {
     use super::super::vendors::all;
     use super::*;
 
+    /// What the index says, without the numbers that it gives to keys.
+    fn found(vendor: &'static Vendor, name: &str) -> Option<Meaning<'static>> {
+        INDEX.find(vendor, name).map(|means| match *means {
+            Meaning::Part(key, part) => Meaning::Part(Key { id: 0, ..key }, part),
+            other => other,
+        })
+    }
+
     #[test]
     fn every_row_is_found_by_its_name() {
+        for vendor in all() {
+            for header in vendor.own.headers {
+                let found = found(vendor, header.name);
+                assert_eq!(
+                    found,
+                    Some(header.means),
+                    "{} of {}",
+                    header.name,
+                    vendor.name
+                );
+            }
+            for header in vendor.headers {
+                assert_eq!(
+                    found(&Vendor::NONE, header.name),
+                    Some(header.means),
+                    "{}",
+                    header.name
+                );
+            }
+        }
+    }
+
+    #[test]
+    fn equal_keys_have_one_number() {
+        let number = |name: &str| match INDEX.find(&Vendor::NONE, name) {
+            Some(Meaning::Part(key, _)) => key.id,
+            other => panic!("{name} is {other:?}"),
+        };
+        assert_eq!(number("x-ratelimit-limit"), number("x-ratelimit-reset"));
+        assert_ne!(number("x-ratelimit-limit"), number("ratelimit-limit"));
+        assert_ne!(
+            number("x-ratelimit-limit-tokens"),
+            number("x-ratelimit-limit-requests")
+        );
+    }
+
+    #[test]
+    fn the_grammar_reads_the_common_names_as_the_table_does() {
+        let mut read = 0;
         for header in all().flat_map(|vendor| vendor.headers) {
-            let found = INDEX.find(header.name).map(|found| found.means);
-            assert_eq!(found, Some(header.means), "{}", header.name);
+            let common = ["x-ratelimit-", "ratelimit-", "anthropic-ratelimit-"];
+            let Meaning::Part(key, part) = header.means else {
+                continue;
+            };
+            let listed = common.iter().any(|start| header.name.starts_with(start));
+            if listed && key.window == 0 && !key.family.is_empty() {
+                assert_eq!(
+                    family(header.name),
+                    Some(Meaning::Part(key, part)),
+                    "{}",
+                    header.name
+                );
+                read += 1;
+            }
+        }
+        assert!(read > 20);
+    }
+
+    #[test]
+    fn a_starred_row_of_a_vendor_stands_last() {
+        for vendor in all() {
+            let stars: Vec<_> = vendor
+                .own
+                .headers
+                .iter()
+                .map(|row| row.name.ends_with('*'))
+                .collect();
+            assert!(
+                stars.is_sorted(),
+                "{}: rows with a star come after those without",
+                vendor.name
+            );
+        }
+    }
+
+    #[test]
+    fn the_word_limit_is_found_wherever_it_stands() {
+        for before in 0..20 {
+            for after in 0..20 {
+                let name = format!("{}limit{}", "m".repeat(before), "x".repeat(after));
+                assert_eq!(
+                    mentions_limit(name.as_bytes()),
+                    name.len() >= SHORTEST,
+                    "{name}"
+                );
+                let without = name.replace("limit", "limbo");
+                assert!(!mentions_limit(without.as_bytes()), "{without}");
+            }
         }
     }
 }

@@ -46,6 +46,8 @@ pub(crate) struct Draft<'a> {
     named_window: u32,
     /// The parts that were told, as bits.
     seen: u16,
+    /// The number of its key.
+    id: u16,
 }
 
 /// Where a draft comes from.
@@ -61,6 +63,7 @@ pub(crate) enum Source {
 
 impl<'a> Draft<'a> {
     /// A draft of which nothing is known but its name.
+    #[inline(always)]
     pub(crate) fn new(key: &Key<'a>, from: Source) -> Self {
         Self {
             family: key.family,
@@ -75,15 +78,25 @@ impl<'a> Draft<'a> {
             window: (key.window > 0).then(|| Duration::from_secs(u64::from(key.window))),
             named_window: key.window,
             seen: 0,
+            id: key.id,
         }
     }
 
+    #[inline]
     fn is(&self, key: &Key<'_>) -> bool {
+        if self.id != 0 && key.id != 0 {
+            // Plain keys of a family differ in what they add, not in what they name.
+            return self.id == key.id || key.plain && self.plain && self.named(key);
+        }
+        self.named(key)
+    }
+
+    fn named(&self, key: &Key<'_>) -> bool {
         self.dimension == key.dimension
             && self.plain == key.plain
             // What has no name of its own is one thing per family.
-            && (key.plain || (self.named_window == key.window && self.scope == key.scope))
-            && self.family == key.family
+            && (key.plain || (self.named_window == key.window && same(&self.scope, key.scope)))
+            && same(self.family, key.family)
     }
 
     fn same_name(&self, other: &Self) -> bool {
@@ -104,16 +117,16 @@ impl<'a> Draft<'a> {
 
     /// Whether nothing that both tell differs.
     fn agrees(&self, other: &Self) -> bool {
-        fn same<T: PartialEq>(one: Option<T>, other: Option<T>) -> bool {
+        fn alike<T: PartialEq>(one: Option<T>, other: Option<T>) -> bool {
             one.is_none() || other.is_none() || one == other
         }
         self.dimension == other.dimension
             && self.scope == other.scope
-            && same(self.window, other.window)
-            && same(self.limit, other.limit)
-            && same(self.remaining, other.remaining)
-            && same(self.used, other.used)
-            && same(self.reset.map(|reset| reset.after), other.reset.map(|reset| reset.after))
+            && alike(self.window, other.window)
+            && alike(self.limit, other.limit)
+            && alike(self.remaining, other.remaining)
+            && alike(self.used, other.used)
+            && alike(self.reset.map(|reset| reset.after), other.reset.map(|reset| reset.after))
             // A reset that lies beyond a window is another window's.
             && [(self, other), (other, self)].iter().all(|(one, other)| {
                 one.window.zip(other.reset).is_none_or(|(window, reset)| reset.after <= window + GRACE)
@@ -176,6 +189,7 @@ impl<'a> Draft<'a> {
 }
 
 impl<'a> Tally<'a> {
+    #[inline]
     pub(crate) fn new(now: i64) -> Self {
         Self {
             now,
@@ -319,16 +333,22 @@ impl<'a> Tally<'a> {
 
     /// The draft that still lacks a part: the first told under this name, or the next one.
     fn draft(&mut self, key: &Key<'a>, bit: u16, from: Source) -> Option<&mut Draft<'a>> {
-        let found = self
-            .drafts
-            .iter()
-            .position(|draft| draft.is(key) && draft.seen & bit == 0);
-        let at = match found {
-            Some(at) => at,
-            None => {
-                self.repeats |= self.drafts.iter().any(|draft| draft.is(key));
-                self.push(Draft::new(key, from))?
+        let mut known = false;
+        let mut found = self.drafts.len();
+        for (at, draft) in self.drafts.iter().enumerate() {
+            if draft.is(key) {
+                if draft.seen & bit == 0 {
+                    found = at;
+                    break;
+                }
+                known = true;
             }
+        }
+        let at = if found < self.drafts.len() {
+            found
+        } else {
+            self.repeats |= known;
+            self.push(Draft::new(key, from))?
         };
         let draft = &mut self.drafts[at];
         draft.seen |= bit;
@@ -342,6 +362,7 @@ impl<'a> Tally<'a> {
     }
 
     /// Adds a draft, and tells its place, unless there are too many already.
+    #[inline(always)]
     pub(crate) fn push(&mut self, draft: Draft<'a>) -> Option<usize> {
         (self.drafts.len() < MOST).then(|| {
             self.drafts.push(draft);
@@ -503,11 +524,11 @@ impl<'a> Tally<'a> {
         }
     }
 
-    /// The readings, ready to leave.
-    pub(crate) fn readings(&self) -> SmallVec<[Reading; 4]> {
-        self.drafts
-            .iter()
-            .map(|draft| Reading {
+    /// Adds the readings, ready to leave.
+    pub(crate) fn tell(&self, readings: &mut SmallVec<[Reading; 4]>) {
+        readings.reserve(self.drafts.len());
+        for draft in &self.drafts {
+            readings.push(Reading {
                 dimension: draft.dimension,
                 limit: draft.limit,
                 remaining: draft.remaining,
@@ -519,8 +540,8 @@ impl<'a> Tally<'a> {
                 } else {
                     owned(&draft.scope)
                 },
-            })
-            .collect()
+            });
+        }
     }
 }
 
@@ -592,6 +613,11 @@ impl From<Delay> for Reset {
             },
         }
     }
+}
+
+/// Whether two names are equal. Most are the same literal, so no byte need be looked at.
+fn same(one: &str, other: &str) -> bool {
+    one.len() == other.len() && (std::ptr::eq(one, other) || one == other)
 }
 
 /// A window of so many seconds, if it is one.

@@ -65,7 +65,14 @@ pub(crate) struct Delay {
 impl Decimal {
     /// Reads a whole value; surrounding blanks do not count.
     pub(crate) fn read(text: &[u8]) -> Option<Self> {
-        let text = text.trim_ascii();
+        let text = trim(text);
+        if let Some(whole) = small(text) {
+            return Some(Self {
+                whole,
+                nanos: 0,
+                places: 0,
+            });
+        }
         let (decimal, rest) = Self::split(text)?;
         rest.is_empty().then_some(decimal)
     }
@@ -105,16 +112,37 @@ impl Decimal {
         Some((carried, &fraction[places..]))
     }
 
-    /// As a duration in a unit of `unit` nanoseconds. Saturates.
+    /// As a duration in a unit of `unit` nanoseconds: a whole number of seconds, or a part of one.
+    /// Saturates.
     pub(crate) fn span(self, unit: u64) -> Span {
-        let nanos = u128::from(self.whole) * u128::from(unit)
-            + (u128::from(self.nanos) * u128::from(unit)).div_ceil(u128::from(NANOS));
-        let grain = unit / 10_u64.pow(u32::from(self.places.min(9)));
-        let secs = u64::try_from(nanos / u128::from(NANOS)).unwrap_or(u64::MAX);
+        const SECOND: u64 = NANOS as u64;
+        let length = if unit >= SECOND {
+            let seconds = unit / SECOND;
+            let part = u64::from(self.nanos) * seconds;
+            let whole = self
+                .whole
+                .saturating_mul(seconds)
+                .saturating_add(part / SECOND);
+            Duration::new(whole, (part % SECOND) as u32)
+        } else {
+            let part = (u64::from(self.nanos) * unit).div_ceil(SECOND);
+            match self
+                .whole
+                .checked_mul(unit)
+                .and_then(|nanos| nanos.checked_add(part))
+            {
+                Some(nanos) => Duration::from_nanos(nanos),
+                None => Duration::from_secs(self.whole / (SECOND / unit)),
+            }
+        };
+        // A unit coarser than a second stands for a count of seconds that came out even.
+        let grain = match self.places {
+            0 => unit.min(SECOND),
+            places => (unit / POWERS[usize::from(places.min(9))]).clamp(1, SECOND),
+        };
         Span {
-            length: Duration::new(secs, (nanos % u128::from(NANOS)) as u32),
-            // A unit coarser than a second stands for a count of seconds that came out even.
-            grain: Duration::from_nanos(grain.clamp(1, u64::from(NANOS))),
+            length,
+            grain: Duration::from_nanos(grain),
         }
     }
 
@@ -124,29 +152,39 @@ impl Decimal {
         if self.whole < LEAST_EPOCH {
             return None;
         }
-        [NANOS, 1_000_000, 1_000, 1].into_iter().find_map(|unit| {
-            let nanos = u128::from(self.whole) * u128::from(unit)
-                + u128::from(self.nanos) * u128::from(unit) / u128::from(NANOS);
-            let nanos = i64::try_from(nanos).ok()?;
-            (nanos.abs_diff(now) <= TEN_YEARS).then(|| (nanos, self.span(u64::from(unit)).grain))
-        })
+        [u64::from(NANOS), 1_000_000, 1_000, 1]
+            .into_iter()
+            .find_map(|unit| {
+                let part = u64::from(self.nanos) * unit / u64::from(NANOS);
+                let nanos = self.whole.checked_mul(unit)?.checked_add(part)?;
+                let nanos = i64::try_from(nanos).ok()?;
+                (nanos.abs_diff(now) <= TEN_YEARS).then(|| (nanos, self.span(unit).grain))
+            })
     }
 }
 
 impl Written {
     /// Reads a delay or a moment in any known form. `now` only settles two-digit years.
     pub(crate) fn read(text: &[u8], now: i64) -> Option<Self> {
-        let text = text.trim_ascii();
+        let text = trim(text);
         let first = *text.first()?;
         if first.is_ascii_digit() {
-            if let Some(decimal) = Decimal::read(text) {
+            if let Some(whole) = small(text) {
+                return Some(Self::Number(Decimal {
+                    whole,
+                    nanos: 0,
+                    places: 0,
+                }));
+            }
+            if text.get(4) == Some(&b'-') {
+                let (nanos, grain) = dates::rfc3339(text)?;
+                return Some(Self::Instant(nanos, grain));
+            }
+            let (decimal, rest) = Decimal::split(text)?;
+            if rest.is_empty() {
                 return Some(Self::Number(decimal));
             }
-            if text.get(4) != Some(&b'-') {
-                return duration(text).map(Self::Span);
-            }
-            let (nanos, grain) = dates::rfc3339(text)?;
-            return Some(Self::Instant(nanos, grain));
+            return compound(decimal, rest).map(Self::Span);
         }
         let secs = dates::read(text, now / i64::from(NANOS))?;
         Some(Self::Instant(
@@ -200,7 +238,7 @@ impl Delay {
     }
 
     fn until(nanos: i64, grain: Duration, now: i64) -> Self {
-        let ahead = u64::try_from(i128::from(nanos) - i128::from(now)).unwrap_or(0);
+        let ahead = if nanos > now { nanos.abs_diff(now) } else { 0 };
         Self {
             after: round_up(Duration::from_nanos(ahead)),
             grain,
@@ -221,7 +259,10 @@ impl Unit {
 
 /// A count: digits, perhaps a fraction, perhaps a minus sign.
 pub(crate) fn count(text: &[u8]) -> Option<f64> {
-    let text = text.trim_ascii();
+    let text = trim(text);
+    if let Some(whole) = small(text) {
+        return Some(whole as f64);
+    }
     let (negative, digits) = match text.split_first() {
         Some((b'-', rest)) => (true, rest),
         _ => (false, text),
@@ -261,19 +302,17 @@ pub(crate) fn grouped(text: &[u8]) -> Option<f64> {
 
 /// A duration as Go prints it: `1h2m3.5s`, `6m0s`, `12ms`, `732µs`, `4h17m`; days too.
 pub(crate) fn duration(text: &[u8]) -> Option<Span> {
-    let mut rest = text.trim_ascii();
+    let (decimal, rest) = Decimal::split(text.trim_ascii())?;
+    compound(decimal, rest)
+}
+
+/// The rest of a duration whose first number was read.
+fn compound(mut decimal: Decimal, mut rest: &[u8]) -> Option<Span> {
     let mut last = u64::MAX;
-    let mut sum = Span {
-        length: Duration::ZERO,
-        grain: Duration::from_secs(1),
-    };
-    if rest.is_empty() {
-        return None;
-    }
-    while !rest.is_empty() {
-        let (decimal, after) = Decimal::split(rest)?;
+    let mut length = Duration::ZERO;
+    loop {
         let (unit, after) = UNITS.iter().find_map(|(name, unit)| {
-            let after = after.strip_prefix(*name)?;
+            let after = rest.strip_prefix(*name)?;
             after
                 .first()
                 .is_none_or(u8::is_ascii_digit)
@@ -285,11 +324,15 @@ pub(crate) fn duration(text: &[u8]) -> Option<Span> {
         }
         last = unit;
         let part = decimal.span(unit);
-        sum.length = sum.length.saturating_add(part.length);
-        sum.grain = part.grain;
-        rest = after;
+        length = length.saturating_add(part.length);
+        if after.is_empty() {
+            return Some(Span {
+                length,
+                grain: part.grain,
+            });
+        }
+        (decimal, rest) = Decimal::split(after)?;
     }
-    Some(sum)
 }
 
 /// The duration in words at the start of a sentence, and what follows it: `1.33s`, `59 seconds`,
@@ -341,6 +384,31 @@ pub(crate) fn unit(word: &[u8]) -> Option<u64> {
         .map(|(_, unit)| *unit)
 }
 
+/// Without the blanks around it, which are seldom there.
+#[inline]
+pub(crate) fn trim(text: &[u8]) -> &[u8] {
+    match text {
+        [b' ' | b'\t', ..] | [.., b' ' | b'\t'] => text.trim_ascii(),
+        _ => text,
+    }
+}
+
+/// A short run of digits and nothing else: nearly all that servers write.
+fn small(text: &[u8]) -> Option<u64> {
+    if text.is_empty() || text.len() > 15 {
+        return None;
+    }
+    let mut sum = 0_u64;
+    for byte in text {
+        let digit = byte.wrapping_sub(b'0');
+        if digit > 9 {
+            return None;
+        }
+        sum = sum * 10 + u64::from(digit);
+    }
+    Some(sum)
+}
+
 /// The digits at the start: their value, saturated, and how many they are.
 fn digits(text: &[u8]) -> Option<(u64, usize)> {
     let mut sum = 0_u64;
@@ -368,6 +436,20 @@ fn round_up(length: Duration) -> Duration {
 
 /// Nanoseconds in a second.
 pub(crate) const NANOS: u32 = 1_000_000_000;
+
+/// The powers of ten, by their exponent.
+const POWERS: [u64; 10] = [
+    1,
+    10,
+    100,
+    1_000,
+    10_000,
+    100_000,
+    1_000_000,
+    10_000_000,
+    100_000_000,
+    1_000_000_000,
+];
 
 /// No server writes more digits on purpose: an epoch in nanoseconds has 19.
 const MAX_DIGITS: usize = 20;

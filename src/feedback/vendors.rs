@@ -110,7 +110,11 @@ pub(crate) enum Meaning<'a> {
     Part(Key<'a>, Part),
     /// Whole readings in one value.
     Whole(Key<'a>, Form),
-    /// How long to wait.
+    /// `Retry-After`.
+    RetryAfter,
+    /// How long a cache kept the response.
+    Age,
+    /// How long to wait, in a header of the vendor's own.
     Wait(Unit),
     /// The same, and the reset of a reading too, unless it is 0.
     WaitAndReset(Key<'a>, Unit),
@@ -142,6 +146,8 @@ pub(crate) struct Key<'a> {
     pub(crate) scope: &'a str,
     /// The name says neither dimension nor window nor scope: companions speak of it.
     pub(crate) plain: bool,
+    /// The number that all equal keys of the table have; 0 for one that is not of the table.
+    pub(crate) id: u16,
 }
 
 /// Which part of a reading a value is.
@@ -354,6 +360,7 @@ impl Key<'static> {
             window: 0,
             scope: "",
             plain: false,
+            id: 0,
         }
     }
 
@@ -408,7 +415,8 @@ pub(crate) const fn row(name: &str) -> &'static Vendor {
     panic!("no vendor has this name")
 }
 
-const fn same(one: &[u8], other: &[u8]) -> bool {
+/// Whether two names are equal, for the compiler.
+pub(crate) const fn same(one: &[u8], other: &[u8]) -> bool {
     let mut at = 0;
     while at < one.len() && at < other.len() && one[at] == other[at] {
         at += 1;

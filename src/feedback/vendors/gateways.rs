@@ -28,6 +28,8 @@ pub(super) static ROWS: &[Vendor] = &[
                 "ratelimit-policy",
                 Meaning::Part(REQUESTS.plain("ratelimit"), Part::Policy),
             ),
+            header("retry-after", Meaning::RetryAfter),
+            header("age", Meaning::Age),
             header("retry-after-ms", Meaning::Wait(Unit::Millis)),
             header("retryafter", Meaning::Wait(Unit::Seconds)),
             wait("x-retry-after"),
