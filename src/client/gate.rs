@@ -88,7 +88,11 @@ impl Gate {
         self.act(|inner, now, wakes| {
             let ticket = inner.seats.machine.submit(ask, now)?;
             let seat = inner.seats.add(ticket, watch.clone());
-            self.pump(inner, now, wakes);
+            // One who finds nobody waiting and every gate open needs nothing else looked at.
+            self.grant(inner, now, wakes);
+            if inner.seats.machine.depth().0 > 0 {
+                self.pump(inner, now, wakes);
+            }
             let entered = match inner.seats.take_up(seat, now) {
                 Some(Ok(taken)) => Entered::Granted(taken),
                 Some(Err(refusal)) => {
@@ -261,6 +265,7 @@ impl Gate {
                 wakes.wakers.push(alarm.waker.clone());
             }
         }
+        inner.publish(&mut wakes);
         drop(inner);
         wakes.send();
         out
@@ -271,6 +276,10 @@ impl Gate {
         while let Some((ticket, refusal)) = inner.seats.machine.poll_refusal(now) {
             inner.seats.tell(ticket, State::Refused(refusal), wakes);
         }
+        self.grant(inner, now, wakes);
+    }
+
+    fn grant(&self, inner: &mut Inner, now: Time, wakes: &mut Wakes) {
         while inner.seats.machine.depth().0 > 0 {
             let Some(grant) = inner.seats.machine.poll_grant(now) else {
                 break;
@@ -282,17 +291,6 @@ impl Gate {
                 let due = now + UNHEARD;
                 self.loan_at.fetch_min(due.as_nanos(), Ordering::SeqCst);
             }
-        }
-        if let Some(sender) = &inner.changes {
-            while let Some(change) = inner.seats.machine.poll_change() {
-                wakes.changes.push(change);
-            }
-            if !wakes.changes.is_empty() {
-                wakes.sender = Some(sender.clone());
-            }
-        }
-        if !inner.idle.is_empty() && inner.seats.machine.depth() == (0, 0) {
-            wakes.wakers.extend(inner.idle.drain(..));
         }
     }
 
@@ -326,6 +324,21 @@ impl Gate {
 }
 
 impl Inner {
+    /// Collects the changes for those who read them, and those who wait for nobody to be here.
+    fn publish(&mut self, wakes: &mut Wakes) {
+        if let Some(sender) = &self.changes {
+            while let Some(change) = self.seats.machine.poll_change() {
+                wakes.changes.push(change);
+            }
+            if !wakes.changes.is_empty() {
+                wakes.sender = Some(sender.clone());
+            }
+        }
+        if !self.idle.is_empty() && self.seats.machine.depth() == (0, 0) {
+            wakes.wakers.extend(self.idle.drain(..));
+        }
+    }
+
     fn alarm(&mut self, id: u64) -> Option<&mut Alarm> {
         self.drivers.iter_mut().find(|alarm| alarm.id == id)
     }

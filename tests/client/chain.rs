@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use paceline::{ApiKey, GaveUp, Limiter, Priority, Report};
+use paceline::{ApiKey, Bucket, GaveUp, Limiter, Priority, Report};
 
 use super::provider::{Provider, ok, status};
 
@@ -121,4 +121,21 @@ async fn who_has_priority_overtakes_who_waits() {
         .map(|url| url.rsplit('/').next().unwrap())
         .collect();
     assert_eq!(order, ["first", "selected", "normal", "background"]);
+}
+
+#[tokio::test(start_paused = true)]
+async fn equals_go_first_come_first_served() {
+    let provider = Provider::generous().taking(Duration::from_millis(10));
+    let limiter = Limiter::builder().max_concurrency(1).build().unwrap();
+    let client = provider.client([limiter]);
+    // Whatever they share a limit with.
+    let send = |n: usize| {
+        let bucket = ["a", "b", "c"][n % 3];
+        let send = client.get(format!("http://api.test/{n}"));
+        send.with_extension(Bucket::new(bucket)).send()
+    };
+    let sends = (0..6).map(send);
+    futures_util::future::join_all(sends).await;
+    let order: Vec<_> = provider.seen().into_iter().map(|seen| seen.url).collect();
+    assert!(order.is_sorted(), "{order:?}");
 }

@@ -64,7 +64,8 @@ pub(super) struct Head {
     /// Of the oldest of its class: submit less the head start of the priority.
     pub(super) due: i64,
     pub(super) turn: Turn,
-    pub(super) slot: u32,
+    /// Its own age, and its slot.
+    pub(super) place: Place,
 }
 
 impl Lane {
@@ -86,12 +87,12 @@ impl Lane {
     pub(super) fn head(&self) -> Option<Head> {
         let class = self.classes.iter().min_by_key(|class| class.due())?;
         let &turn = class.turns.first()?;
-        let &(_, _, slot) = class.asks.get(&turn.2)?.first()?;
+        let &place = class.asks.get(&turn.2)?.first()?;
         Some(Head {
             priority: class.priority,
             due: class.due(),
             turn,
-            slot,
+            place,
         })
     }
 

@@ -235,7 +235,7 @@ impl SlotQueue {
         (
             heads
                 .into_iter()
-                .map(|(lane, head)| (lane, self.ticket(head.slot)))
+                .map(|(lane, head)| (lane, self.ticket(head.place.2)))
                 .collect(),
             next,
         )
@@ -441,7 +441,7 @@ fn sort(heads: &mut [(u32, Head)]) {
             .find(|(other, _)| *other == priority)
             .map(|&(_, due)| due)
     };
-    heads.sort_unstable_by_key(|&(lane, head)| (due(head.priority), head.turn, lane));
+    heads.sort_unstable_by_key(|(_, head)| (due(head.priority), head.turn, head.place));
 }
 
 #[cfg(test)]
