@@ -10,8 +10,8 @@ use reqwest_middleware::{Error as ChainError, Middleware, Next, Result};
 use smallvec::SmallVec;
 
 use crate::error::Error;
-use crate::feedback::Profile;
-use crate::scheduler::events::{Ask, GaveUp, Outcome, Replay};
+use crate::feedback::{self, Profile};
+use crate::scheduler::events::{Ask, Cost, GaveUp, Outcome, Replay};
 
 use super::body;
 use super::extension::{self, Hold, Report};
@@ -60,11 +60,23 @@ impl Limiter {
             None => self.hooked_ask(request),
         };
         let mut ask = extension::over(base, extensions);
+        if ask.cost == Cost::ONE
+            && let Some(cost) = estimated(request)
+        {
+            ask = ask.estimated(cost);
+        }
         if ask.replay == Replay::Auto && is_replayable(request, profile) {
             ask.replay = Replay::Always;
         }
         ask
     }
+}
+
+/// What a call to a language model will take, if this is one and its body can be looked at.
+fn estimated(request: &Request) -> Option<Cost> {
+    let body = request.body()?.as_bytes()?;
+    let estimate = feedback::estimate(request.url().path(), body)?;
+    Some(Cost::in_out(estimate.input_tokens, estimate.output_tokens))
 }
 
 /// Whether a request may be sent again after it may have been processed.

@@ -8,6 +8,7 @@
 mod body;
 mod classify;
 mod dates;
+mod estimate;
 mod fields;
 mod findings;
 mod forms;
@@ -30,6 +31,7 @@ use smallvec::SmallVec;
 use self::findings::Findings;
 use self::vendors::{Anchor, Part, Vendor};
 
+pub use estimate::{Estimate, estimate};
 pub use profile::Profile;
 
 /// Reads one response.

@@ -23,6 +23,9 @@ pub struct Ask {
     pub bucket: Option<Name>,
     /// What it is expected to use up. Default: one request.
     pub cost: Cost,
+    /// The cost is an estimate: one that is larger than a whole quota waits for all of it, where a
+    /// cost that is known to be larger is refused. Default: it is known.
+    pub estimated: bool,
     /// Who goes first. Default [`Priority::NORMAL`].
     pub priority: Priority,
     /// On whose behalf it is made.
@@ -57,6 +60,14 @@ impl Ask {
     #[must_use]
     pub fn cost(mut self, cost: Cost) -> Self {
         self.cost = cost;
+        self
+    }
+
+    /// Sets [`Ask::cost`] to an estimate.
+    #[must_use]
+    pub fn estimated(mut self, cost: Cost) -> Self {
+        self.cost = cost;
+        self.estimated = true;
         self
     }
 

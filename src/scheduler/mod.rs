@@ -209,7 +209,9 @@ impl Scheduler {
             bucket: self.buckets.id(ask.bucket.as_ref()),
             pin,
         };
-        self.check_size(lane, &ask.cost)?;
+        if !ask.estimated {
+            self.check_size(lane, &ask.cost)?;
+        }
         let known = self.known_wait(lane, now);
         if let Some((until, _)) = known.filter(|&(until, _)| until >= deadline) {
             return Err(Refusal::AllKeysParked { until });
