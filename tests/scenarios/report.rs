@@ -84,7 +84,8 @@ fn report(rows: &[(String, Vec<Cell>)]) -> String {
         "# Every scenario, side by side\n\n\
          Efficiency (the ideal client's time ÷ the time taken) and refusals per success, of the\n\
          first seed of each file in `scenarios/`. `paceline simulate --against …` prints the same\n\
-         for more seeds. Written by `PACELINE_WRITE_REPORT=1 cargo test --all-features report`.\n\n\
+         for more seeds. A run is stopped after ten times the ideal and two minutes; what was not\n\
+         served by then is lost. Written by `PACELINE_WRITE_REPORT=1 cargo test --all-features report`.\n\n\
          | scenario | paceline |",
     );
     for rival in RIVALS {

@@ -49,6 +49,9 @@ pub struct Law {
     pub refusals_count: bool,
     /// Whether refusals carry no headers of limits at all. Default: no.
     pub refusals_bare: bool,
+    /// What is told as the wait when only the end of another request makes room. Default: nothing.
+    #[serde(deserialize_with = "span::optional")]
+    pub unknown_wait: Option<Duration>,
     /// How long a refusal takes. Default: no time.
     #[serde(deserialize_with = "span::one")]
     pub refusals_take: Duration,

@@ -271,7 +271,12 @@ impl Provider {
         if let Some(ban) = self.law.ban {
             key.on_refusal(ban, now);
         }
-        let told = (!shut.until_an_end || wait > 0.0).then_some(wait);
+        let unknown = shut.until_an_end && wait <= 0.0;
+        let told = if unknown {
+            self.law.unknown_wait.map(|wait| wait.as_secs_f64())
+        } else {
+            Some(wait)
+        };
         let headers = if self.law.refusals_bare {
             HeaderMap::new()
         } else {

@@ -101,6 +101,16 @@ fn a_concurrency_cap_opens_when_a_request_ends_and_tells_no_time() {
 }
 
 #[test]
+fn a_wait_that_nobody_knows_may_be_told_as_zero() {
+    let law = "headers = 'retry-after'\nunknown_wait = '0s'
+               limits = [{ kind = 'concurrency', max = 1 }]";
+    let mut provider = provider(law, 1);
+    provider.arrive(request(1, 0), at(0.0));
+    let refused = provider.arrive(request(2, 0), at(0.1));
+    assert_eq!(refused.headers["retry-after"], "0");
+}
+
+#[test]
 fn who_is_refused_too_often_is_banned_and_longer_the_next_time() {
     let law = format!("{BUCKET}ban = {{ refusals = 2, within = '1s', lasts = '10s', grows = 3 }}");
     let mut provider = provider(&law, 1);
