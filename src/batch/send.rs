@@ -154,7 +154,7 @@ impl Sender {
     /// Asks the limiter until there is an end. None if the run is being stopped.
     async fn attempts(
         &self,
-        mut request: Request,
+        mut request: Box<Request>,
         request_id: RequestId,
         mark: &Arc<Mark>,
     ) -> (Option<Reply>, Option<Report>) {

@@ -27,7 +27,8 @@ pub(crate) struct Work {
     pub(crate) place: Place,
     pub(crate) named: Named,
     pub(crate) request_id: RequestId,
-    pub(crate) request: Result<Request, BadLine>,
+    /// Boxed, since it is handed on several times.
+    pub(crate) request: Result<Box<Request>, BadLine>,
     /// What it takes of memory.
     pub(crate) size: usize,
 }
@@ -191,7 +192,7 @@ impl<R: Read> Source<R> {
         let request = match (&line, repeated) {
             (_, Some(fault)) => Err(fault),
             (None, None) => Err(BadLine::new("it is longer than 64 MiB")),
-            (Some(line), None) => self.reader.read(line),
+            (Some(line), None) => self.reader.read(line).map(Box::new),
         };
         let size = PER_LINE + line.map_or(0, |line| line.len());
         Ok(Some(Work {
