@@ -66,7 +66,16 @@ impl Run<'_> {
         let mut interrupted = None;
         match self.stop {
             None => {}
-            Some(Stop::Signal(signal)) => interrupted = Some(signal),
+            Some(Stop::Signal(signal)) => {
+                interrupted = Some(signal);
+                let resumable = self.journal.file().is_some();
+                let next = if resumable {
+                    ": the same command goes on"
+                } else {
+                    ""
+                };
+                summary.stopped = Some(format!("by a signal{next}"));
+            }
             Some(Stop::Hopeless(why)) => {
                 let why = why.split(';').next().unwrap_or_default();
                 let keys = if self.options.keys.is_empty() {

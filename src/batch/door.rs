@@ -21,8 +21,11 @@ pub(crate) struct Door {
     shut: AtomicBool,
     /// Attempts on the wire and answers being read.
     flying: AtomicUsize,
+    /// What these take of memory.
+    flying_bytes: AtomicUsize,
     /// Lines handed to the limiter that have no record.
     active: AtomicUsize,
+    active_bytes: AtomicUsize,
     /// Told when few are left that wait.
     pub(crate) hungry: Notify,
     inflight: Option<InFlight>,
@@ -35,7 +38,9 @@ impl Door {
         Self {
             shut: AtomicBool::new(false),
             flying: AtomicUsize::new(0),
+            flying_bytes: AtomicUsize::new(0),
             active: AtomicUsize::new(0),
+            active_bytes: AtomicUsize::new(0),
             hungry: Notify::new(),
             inflight,
             fault: Mutex::new(None),
@@ -52,9 +57,19 @@ impl Door {
         self.shut.load(Relaxed)
     }
 
-    /// Says how many lines are in the limiter's hands.
-    pub(crate) fn set_active(&self, lines: usize) {
+    /// Says how many lines are in the limiter's hands, and what they take of memory.
+    pub(crate) fn set_active(&self, lines: usize, bytes: usize) {
         self.active.store(lines, Relaxed);
+        self.active_bytes.store(bytes, Relaxed);
+    }
+
+    /// Whether more lines may wait for their turn. What is on the wire does not count: how much
+    /// that is, the limiter decides.
+    pub(crate) fn has_room(&self) -> bool {
+        let bytes = self.active_bytes.load(Relaxed);
+        let waiting_bytes = bytes.saturating_sub(self.flying_bytes.load(Relaxed));
+        let waiting = self.waiting();
+        waiting < READ_AHEAD && (waiting_bytes < MOST_BYTES || waiting == 0)
     }
 
     /// Lines that wait for their turn.
@@ -90,12 +105,13 @@ impl Door {
     }
 
     /// Counts something as on the wire.
-    pub(crate) fn fly(&self) -> Flight<'_> {
+    pub(crate) fn fly(&self, mark: &Mark) -> Flight<'_> {
         self.flying.fetch_add(1, Relaxed);
+        self.flying_bytes.fetch_add(mark.size, Relaxed);
         if self.waiting() < READ_AHEAD / 2 {
             self.hungry.notify_one();
         }
-        Flight(self)
+        Flight(self, mark.size)
     }
 
     fn mark(&self, mark: &Mark) -> io::Result<()> {
@@ -111,11 +127,12 @@ impl Door {
 }
 
 /// Counts as on the wire until it is dropped.
-pub(crate) struct Flight<'a>(&'a Door);
+pub(crate) struct Flight<'a>(&'a Door, usize);
 
 impl Drop for Flight<'_> {
     fn drop(&mut self) {
         self.0.flying.fetch_sub(1, Relaxed);
+        self.0.flying_bytes.fetch_sub(self.1, Relaxed);
     }
 }
 
@@ -123,6 +140,8 @@ impl Drop for Flight<'_> {
 #[derive(Debug)]
 pub(crate) struct Mark {
     id: Id,
+    /// What the line takes of memory.
+    size: usize,
     slot: OnceLock<Slot>,
     attempts: AtomicU32,
     refused: AtomicU32,
@@ -130,10 +149,11 @@ pub(crate) struct Mark {
 
 impl Mark {
     /// Nothing was sent so far.
-    pub(crate) fn new(id: Id) -> Self {
+    pub(crate) fn new(id: Id, size: usize) -> Self {
         let (attempts, refused) = (AtomicU32::new(0), AtomicU32::new(0));
         Self {
             id,
+            size,
             slot: OnceLock::new(),
             attempts,
             refused,
@@ -181,7 +201,7 @@ impl Middleware for AtTheDoor {
             door.shut();
             return Err(reqwest_middleware::Error::middleware(Stopping));
         }
-        let flight = door.fly();
+        let flight = door.fly(&mark);
         let result = next.run(request, extensions).await;
         drop(flight);
         if let Ok(response) = &result {
@@ -201,8 +221,42 @@ impl Middleware for AtTheDoor {
 #[error("the run is being stopped; it was not sent")]
 struct Stopping;
 
+/// What lines that wait for their turn may take of memory, unless a single one takes more.
+const MOST_BYTES: usize = 32 << 20;
+
 /// So many lines wait for their turn, so that a high priority among them goes first.
 pub(crate) const READ_AHEAD: usize = 1_000;
 
 /// Several vendors' own status for being full.
 const OVERLOADED: u16 = 529;
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn what_is_on_the_wire_takes_no_room_from_what_waits() {
+        let door = Door::new(None);
+        let mark = Mark::new(Id::of("a"), MOST_BYTES);
+        assert!(door.has_room());
+        door.set_active(1, MOST_BYTES);
+        assert!(!door.has_room(), "as many bytes wait as may");
+        let flight = door.fly(&mark);
+        assert!(door.has_room());
+        door.set_active(1 + READ_AHEAD, MOST_BYTES);
+        assert!(!door.has_room(), "as many lines wait as may");
+        drop(flight);
+        assert_eq!((door.flying(), door.waiting()), (0, 1 + READ_AHEAD));
+    }
+
+    #[test]
+    fn a_line_that_is_larger_than_all_room_goes_alone() {
+        let door = Door::new(None);
+        let mark = Mark::new(Id::of("a"), 2 * MOST_BYTES);
+        assert!(door.has_room(), "nothing waits");
+        door.set_active(1, 2 * MOST_BYTES);
+        assert!(!door.has_room());
+        let _flight = door.fly(&mark);
+        assert!(door.has_room());
+    }
+}

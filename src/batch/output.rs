@@ -247,7 +247,7 @@ impl Journal {
     /// The disk does not take them.
     pub(crate) fn sync(&self) -> Result<(), Error> {
         let synced = self.file().map_or(Ok(()), File::sync_data);
-        synced.map_err(|source| self.unwritable(source))
+        if_it_can(synced).map_err(|source| self.unwritable(source))
     }
 
     /// The error of an output that takes no more.
@@ -306,6 +306,21 @@ impl<'a> LineAt<'a> {
         }
         let end = end.expect("the loop above ends with one");
         Ok(&self.buffer[from..=from + end])
+    }
+}
+
+/// Passes over that a file system has no way to do it.
+pub(crate) fn if_it_can(synced: io::Result<()>) -> io::Result<()> {
+    match synced {
+        Err(error)
+            if matches!(
+                error.kind(),
+                io::ErrorKind::InvalidInput | io::ErrorKind::Unsupported
+            ) =>
+        {
+            Ok(())
+        }
+        synced => synced,
     }
 }
 

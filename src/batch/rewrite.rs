@@ -159,13 +159,13 @@ fn renumbered(line: &[u8], index: &Index, place: Place) -> Option<Vec<u8>> {
 }
 
 fn put_in_place(new: File, temporary: &Path, path: &Path) -> io::Result<File> {
-    new.sync_all()?;
+    output::if_it_can(new.sync_all())?;
     // Whoever waits for the old file finds the new one taken too, until this run has ended.
     output::lock(&new, path).map_err(io::Error::other)?;
     fs::rename(temporary, path)?;
     #[cfg(unix)]
     if let Some(folder) = path.parent() {
-        File::open(folder)?.sync_all()?;
+        output::if_it_can(File::open(folder)?.sync_all())?;
     }
     Ok(new)
 }

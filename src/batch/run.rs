@@ -16,7 +16,7 @@ use tokio::time::{self, MissedTickBehavior};
 use crate::Time;
 use crate::client::{Changes, Clock};
 
-use super::door::{Door, READ_AHEAD};
+use super::door::Door;
 use super::error::Error;
 use super::hosts::Hosts;
 use super::ids::{Index, Place, State};
@@ -190,7 +190,7 @@ impl Run<'_> {
                 () = at(grace_ends), if grace_ends.is_some() => self.abort(),
                 _ = tick.tick(), if interval.is_some() => self.show(),
                 _ = look.tick() => self.look(),
-                batch = work.recv(), if more_to_read && self.has_room() => self.on_read(batch),
+                batch = work.recv(), if more_to_read && self.door.has_room() => self.on_read(batch),
                 Some(done) = self.tasks.join_next() => {
                     self.on_done(done);
                     while let Some(done) = self.tasks.try_join_next() {
@@ -203,13 +203,9 @@ impl Run<'_> {
         self.progress.end();
     }
 
-    fn has_room(&self) -> bool {
-        self.door.waiting() < READ_AHEAD && (self.bytes < MOST_BYTES || self.tasks.is_empty())
-    }
-
     /// Hands lines to the limiter while there is room.
     fn admit(&mut self) {
-        while self.stop.is_none() && self.has_room() {
+        while self.stop.is_none() && self.door.has_room() {
             let Some(work) = self.backlog.pop_front() else {
                 break;
             };
@@ -233,7 +229,7 @@ impl Run<'_> {
             };
             self.bytes += work.size;
             self.tasks.spawn(sender.send(work));
-            self.door.set_active(self.tasks.len());
+            self.door.set_active(self.tasks.len(), self.bytes);
         }
     }
 
@@ -284,7 +280,7 @@ impl Run<'_> {
         // Nothing aborts a task, so this is a bug in it: better to stop than to lose a line.
         let done = done.expect("a request does not panic");
         self.bytes -= done.size;
-        self.door.set_active(self.tasks.len());
+        self.door.set_active(self.tasks.len(), self.bytes);
         self.tally.attempts += u64::from(done.attempts);
         self.tally.refused += u64::from(done.refused);
         if done.attempts > 0 {
@@ -408,6 +404,3 @@ async fn at(moment: Option<time::Instant>) {
 
 /// How often it is looked at what holds requests up: often enough for a run of seconds.
 const LOOK: Duration = Duration::from_millis(100);
-
-/// What lines in the hands of the limiter may take of memory, unless a single one takes more.
-const MOST_BYTES: usize = 32 << 20;

@@ -92,7 +92,7 @@ impl Sender {
 
     /// Does a line, and answers with its record.
     pub(crate) async fn send(self: Arc<Self>, work: Work) -> Done {
-        let mark = Arc::new(Mark::new(work.named.id));
+        let mark = Arc::new(Mark::new(work.named.id, work.size));
         let start = self.clock.now();
         let Work {
             place,
@@ -190,7 +190,7 @@ impl Sender {
                     return (Some(Reply::of_error(&error, home)), None);
                 }
             };
-            let flying = self.door.fly();
+            let flying = self.door.fly(mark);
             let report = response.extensions().get::<Report>().cloned();
             let read = Reply::read(response, report.as_ref(), &client.profile, &self.clock).await;
             drop(flying);
