@@ -3,6 +3,11 @@
 #[cfg(feature = "cli")]
 mod batch;
 mod client;
+#[expect(
+    clippy::duplicate_mod,
+    reason = "each example has the practice API of its own"
+)]
+mod examples;
 mod layering;
 #[cfg(feature = "cli")]
 mod mock;
