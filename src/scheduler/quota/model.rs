@@ -15,7 +15,7 @@ use super::edge::{Edge, Seeing};
 use super::reading::{Seen, Span, Told};
 use super::refill::Refill;
 use super::sends::Sends;
-use super::window::Window;
+use super::window::{Counted, Window};
 
 /// How a quota comes back.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -62,8 +62,8 @@ pub(super) struct Quota {
     refill: Refill,
     window: Window,
     edge: Edge,
-    /// Readings that were more generous than a sliding window allows.
-    generous: u32,
+    /// Counts that no sliding window explains.
+    odd_counts: u32,
     /// Windows that start anew were disproved for good.
     never_fixed: bool,
     /// Sends since the last reading for which the level was too low, and until when there is no
@@ -99,6 +99,17 @@ pub(super) struct Origin {
     pub(super) refused: bool,
 }
 
+/// How old sends are that the server does or does not count, in seconds.
+#[derive(Clone, Copy, Debug)]
+struct Ages {
+    /// At least this old is one that counts; zero if none surely does.
+    counted: f64,
+    /// At most this old is one that does not; infinite if none is known.
+    gone: f64,
+    /// Some of what was sent before surely counts.
+    partly: bool,
+}
+
 impl Quota {
     pub(super) fn new(
         dimension: Dimension,
@@ -127,7 +138,7 @@ impl Quota {
             refill: Refill::default(),
             window: Window::new(told.window),
             edge: Edge::default(),
-            generous: 0,
+            odd_counts: 0,
             never_fixed: false,
             scouts: 0,
             scouts_rest_until: Time::START,
@@ -207,7 +218,7 @@ impl Quota {
                     self.level = self.limit;
                     self.edge.assume(now);
                     self.epoch += 1;
-                    self.window.forget_old(jitter, now);
+                    self.window.returned_by(jitter, now);
                 }
             }
         }
@@ -257,7 +268,13 @@ impl Quota {
         } else if rate > 0.0 {
             now.plus_secs(need / rate)
         } else {
-            self.scout(last.reset.latest.min(last.at.plus_secs(BUCKET_SCOUT)))
+            // The reset is when it is full: of a small one that is when one is back.
+            let soon = if self.limit > 2.0 {
+                BUCKET_SCOUT
+            } else {
+                f64::INFINITY
+            };
+            self.scout(last.reset.latest.min(last.at.plus_secs(soon)))
                 .max(now)
         }
     }
@@ -414,8 +431,10 @@ impl Quota {
             self.correct_by(&seen, mark, origin, doubt, timing, now);
         }
         if newer {
-            self.scouts = 0;
-            self.scouts_rest_until = Time::START;
+            if !origin.refused {
+                self.scouts = 0;
+                self.scouts_rest_until = Time::START;
+            }
             self.last = Some(seen.clone());
         }
         if newer && self.law != Law::Bucket && !seen.reset.guessed {
@@ -481,6 +500,12 @@ impl Quota {
                 let old = std::mem::replace(self, fresh);
                 self.sends = old.sends;
                 self.window.inherit(old.window);
+                // What changes is how much, seldom how it comes back.
+                self.law = if old.law == Law::Bucket {
+                    Law::Bucket
+                } else {
+                    self.law
+                };
                 self.epoch = old.epoch + 1;
                 self.usual_cost = old.usual_cost;
             }
@@ -516,7 +541,7 @@ impl Quota {
 
     /// The window's length by what the server counts: the ages of a send that still counts and of
     /// one that does not, as of this request.
-    fn ages(&self, seen: &Seen, origin: &Origin, doubt: f64, jitter: f64) -> (f64, f64) {
+    fn ages(&self, seen: &Seen, origin: &Origin, doubt: f64, jitter: f64) -> Ages {
         let before = origin.at.plus_secs(-jitter);
         let own = if origin.refused { 0.0 } else { origin.cost };
         let most = (self.limit - seen.remaining - own).max(0.0);
@@ -526,10 +551,11 @@ impl Quota {
             .then(|| self.sends.reach_back(least, before))
             .flatten();
         let gone = self.sends.reach_back(most + (0.02 * most).max(0.5), before);
-        (
-            counted.map_or(0.0, |(_, last)| (age(last) - jitter).max(0.0)),
-            gone.map_or(f64::INFINITY, |(first, _)| age(first) + jitter),
-        )
+        Ages {
+            counted: counted.map_or(0.0, |(_, last)| (age(last) - jitter).max(0.0)),
+            gone: gone.map_or(f64::INFINITY, |(first, _)| age(first) + jitter),
+            partly: counted.is_some(),
+        }
     }
 
     fn learn_refill(&mut self, seen: &Seen, doubt: f64, newer: bool, jitter: f64) {
@@ -570,16 +596,30 @@ impl Quota {
         jitter: f64,
     ) {
         match self.law {
-            Law::Unknown => self.law_of_moving_reset(seen, newer),
+            Law::Unknown => self.law_of_moving_reset(seen, newer, jitter),
             Law::Sliding => {
-                let (counted, gone) = self.ages(seen, origin, doubt, jitter);
+                let ages = self.ages(seen, origin, doubt, jitter);
                 let longest = self.window.longest();
-                let fits = self.window.on_count(counted, gone);
+                let count = self.window.on_count(ages.counted, ages.gone);
                 if self.window.longest() < longest {
                     // What was predicted with the old length is void.
                     self.epoch += 1;
-                } else if !fits && newer && !self.started_anew(seen, doubt) {
-                    self.on_generous();
+                }
+                match count {
+                    Counted::TooFew if newer => {
+                        if !self.started_anew(seen, doubt) {
+                            // Whatever took them, once is enough.
+                            let taken = origin.at.plus_secs(jitter - ages.gone);
+                            self.sends.forget_until(taken);
+                            let back = self.window.take_until(taken);
+                            self.correct(back);
+                            self.on_odd_count();
+                        }
+                    }
+                    Counted::TooMany => self.on_odd_count(),
+                    // Some came back so early, but not all: it refills.
+                    Counted::FarFewer if ages.partly => self.become_bucket(),
+                    _ => {}
                 }
             }
             Law::Fixed => self.follow_edge(seen, newer),
@@ -587,40 +627,53 @@ impl Quota {
         }
     }
 
-    /// A bucket's reset is the time until it is full, and each send moves it on; a window's is a
-    /// moment, and sends do not move it.
-    fn law_of_moving_reset(&mut self, seen: &Seen, newer: bool) {
+    /// A bucket's reset is the time until it is full: it grows with what is used. A window's is a
+    /// moment, which stays where it is until it comes.
+    fn law_of_moving_reset(&mut self, seen: &Seen, newer: bool, jitter: f64) {
         let Some(first) = &self.first else { return };
         if seen.reset.guessed || first.reset.guessed {
+            self.first = Some(seen.clone());
             return;
         }
-        let forward = seen.spent >= first.spent;
-        let sent = (seen.spent - first.spent).abs();
-        let remaining = if forward {
-            seen.remaining
+        let (earlier, later) = if first.at <= seen.at {
+            (first, seen)
         } else {
-            first.remaining
+            (seen, first)
         };
-        let used = (self.limit - remaining).max(1.0);
-        let until_reset = seen.reset.middle().secs_since(seen.at).max(1e-4);
-        let expected = sent * until_reset / used;
-        let moved = seen.reset.middle().secs_since(first.reset.middle());
-        let moved = if forward { moved } else { -moved };
-        if sent >= 1.0 && expected > 2.0 * seen.reset.width() + LEAST_SHIFT {
-            self.law = if moved < 0.5 * expected {
-                Law::Sliding
-            } else {
-                Law::Bucket
-            };
-        } else if sent >= 3.0
-            && newer
-            && seen.reset.earliest > first.reset.latest
-            && self
-                .window
-                .oldest()
-                .is_some_and(|oldest| first.reset.earliest > oldest)
-        {
-            self.law = Law::Bucket;
+        if later.at.plus_secs(LEAST_SHIFT) >= earlier.reset.earliest {
+            // Something came back between the two, whatever the law. Where resets are too coarse to
+            // tell more, counts will: they find the length of a window, and a bucket is like one.
+            if !seen.reset.exact && newer && self.sends.total() >= 3.0 {
+                self.law = Law::Sliding;
+            }
+            self.first = Some(if newer { seen.clone() } else { first.clone() });
+            return;
+        }
+        let used = |reading: &Seen| (self.limit - reading.remaining).max(0.0);
+        // Rounding makes `used` up to one too high, and the reset what its span allows.
+        // How long it takes until then the server reckons itself: the way there does not matter.
+        let until = |reading: &Seen| {
+            let latest = reading.reset.latest.plus_secs(-jitter);
+            let least = reading.reset.earliest.secs_since(reading.at).max(0.0);
+            (least, latest.secs_since(reading.at).max(least).max(1e-4))
+        };
+        let (told, then) = (until(later), until(earlier));
+        let slowest = (used(earlier) - 1.0).max(0.0) / then.1;
+        let fastest = used(earlier) / then.0.max(1e-9);
+        let as_bucket = (
+            (used(later) - 1.0).max(0.0) / fastest,
+            used(later) / slowest,
+        );
+        let overlap = |a: (f64, f64), b: (f64, f64)| a.0 <= b.1 && b.0 <= a.1;
+        let may_be_bucket = overlap(told, as_bucket);
+        let moved = later.reset.middle().secs_since(earlier.reset.middle());
+        let slack = 0.5 * (later.reset.width() + earlier.reset.width());
+        let may_be_window = moved.abs() <= slack;
+        match (may_be_bucket, may_be_window) {
+            (true, false) => self.law = Law::Bucket,
+            (false, true) => self.law = Law::Sliding,
+            (true, true) => {}
+            (false, false) => self.first = Some(seen.clone()),
         }
     }
 
@@ -642,13 +695,20 @@ impl Quota {
         started
     }
 
-    /// It had more than any sliding window: a bucket, if that is no exception.
-    fn on_generous(&mut self) {
-        self.generous += 1;
-        if self.generous >= GENEROUS {
-            self.law = Law::Bucket;
-            self.refill = Refill::default();
+    /// A count that no sliding window explains: a bucket, if that is no exception.
+    fn on_odd_count(&mut self) {
+        self.odd_counts += 1;
+        if self.odd_counts >= ODD_COUNTS {
+            self.odd_counts = 0;
+            if !self.window.give_in() {
+                self.become_bucket();
+            }
         }
+    }
+
+    fn become_bucket(&mut self) {
+        self.law = Law::Bucket;
+        self.refill = Refill::since(self.last.clone());
     }
 
     fn follow_edge(&mut self, seen: &Seen, newer: bool) {
@@ -718,8 +778,7 @@ impl Quota {
     /// More left than everything sent before allows: some of that arrives later. Only where nothing
     /// else can add to the level.
     fn notice_disorder(&self, off: f64, origin: &Origin, timing: &mut Timing, now: Time) {
-        let still = matches!(self.law, Law::Unknown | Law::Fixed);
-        if !still || off < 0.5 || origin.refused {
+        if self.law != Law::Fixed || off < 0.5 || origin.refused {
             return;
         }
         let doubt = self.doubt_around(origin, timing.jitter());
@@ -736,9 +795,9 @@ impl Quota {
 const EPSILON: f64 = 1e-9;
 /// In seconds: a reset that moves by less may be rounding of both ends.
 const LEAST_SHIFT: f64 = 0.004;
-/// Readings more generous than predicted before a sliding window is taken for a bucket: another
-/// reason for one (a refund, a late answer) does not come three times.
-const GENEROUS: u32 = 3;
+/// Counts that no sliding window explains, before it is taken for a bucket: other causes (a refund,
+/// another client) do not come three times.
+const ODD_COUNTS: u32 = 3;
 /// In seconds: how long the requests kept back wait for the first answer of an assumed start.
 const UNCONFIRMED: f64 = 0.02;
 /// In seconds: a shorter span is not worth a search.

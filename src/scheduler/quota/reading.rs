@@ -52,7 +52,9 @@ impl Span {
                 };
             }
         }
-        if grain < EXACT {
+        // Nothing left to wait is exact in whatever unit.
+        if grain < EXACT || after < EXACT {
+            let grain = grain.min(1e-3);
             // Whether milliseconds were rounded up or down is the server's secret: allow both.
             let earliest = sent.plus_secs((after - grain).max(0.0));
             let latest = sent.plus_secs(after + grain + jitter);

@@ -27,6 +27,14 @@ impl Default for Refill {
 }
 
 impl Refill {
+    /// Nothing known but where counting begins.
+    pub(super) fn since(base: Option<Seen>) -> Self {
+        Self {
+            base,
+            ..Self::default()
+        }
+    }
+
     /// The rate to reckon with.
     pub(super) fn rate(&self) -> f64 {
         if self.high < 1.2 * self.low {

@@ -79,6 +79,14 @@ impl Sends {
         (index < end).then(|| (self.entries[index].first, self.entries[index].last))
     }
 
+    /// Forgets what was sent until `moment`: it tells nothing any more.
+    pub(super) fn forget_until(&mut self, moment: Time) {
+        while let Some(oldest) = self.entries.front().filter(|entry| entry.last <= moment) {
+            self.forgotten = oldest.total;
+            self.entries.pop_front();
+        }
+    }
+
     /// Takes out a send that the server did not count.
     pub(super) fn undo(&mut self, cost: f64, at: Time) {
         let index = self.entries.partition_point(|entry| entry.last < at);

@@ -19,9 +19,14 @@ pub(super) struct Window {
     /// A given length so short that rounding to whole seconds may have changed it much: it is tested
     /// once.
     doubted: bool,
+    /// Resets in whole seconds make a window of less than one unlikely: the short end until counts
+    /// insist. None once they have.
+    likely: Option<f64>,
     /// Counts in a row that contradict the long end.
     longer: u32,
     counting: VecDeque<(Time, f64)>,
+    /// The sum of it.
+    counted: f64,
     /// Something has come back since the length was learned: the oldest that counts is then no
     /// longer known for sure, and so neither is what its reset says about the length.
     returned: bool,
@@ -38,8 +43,10 @@ impl Window {
             doubted: length.is_some_and(|length| length <= DOUBTED),
             longest: length.unwrap_or(f64::INFINITY),
             given: length,
+            likely: Some(0.0),
             longer: 0,
             counting: VecDeque::new(),
+            counted: 0.0,
             returned: false,
         }
     }
@@ -79,21 +86,25 @@ impl Window {
     }
 
     /// Narrows the length by a count: a send of age `counted` still counts, one of age `gone` does
-    /// not. False if it contradicts what is known.
-    pub(super) fn on_count(&mut self, counted: f64, gone: f64) -> bool {
-        if gone + SLACK < self.shortest {
-            return false;
+    /// not.
+    pub(super) fn on_count(&mut self, counted: f64, gone: f64) -> Counted {
+        if gone + SLACK < self.least() {
+            return Counted::TooFew;
         }
         if counted > self.longest + SLACK {
-            // Others use the quota too, or the long end was made too short.
             self.longer += 1;
             if self.longer >= LONGER {
                 self.longest = self.given.unwrap_or(counted).max(counted);
                 self.longer = 0;
             }
-            return true;
+            return if self.given == Some(self.longest) {
+                Counted::Fits
+            } else {
+                Counted::TooMany
+            };
         }
         self.longer = 0;
+        let before = self.longest;
         self.longest = self.longest.min(gone.max(self.shortest));
         self.shortest = self.shortest.max(counted.min(self.longest));
         if self.doubted {
@@ -104,7 +115,22 @@ impl Window {
                 self.doubted = false;
             }
         }
-        true
+        if self.longest < 0.5 * before {
+            Counted::FarFewer
+        } else {
+            Counted::Fits
+        }
+    }
+
+    fn least(&self) -> f64 {
+        self.shortest.max(self.likely.unwrap_or(0.0))
+    }
+
+    /// Counts insist on a shorter window than is likely. False if it was not only unlikely.
+    pub(super) fn give_in(&mut self) -> bool {
+        self.likely
+            .take()
+            .is_some_and(|likely| likely > self.shortest)
     }
 
     /// When the oldest that counts was sent.
@@ -119,6 +145,7 @@ impl Window {
         // Kept in order of time: what others took may be booked at a moment in the past.
         let at = self.counting.back().map_or(at, |last| last.0.max(at));
         self.counting.push_back((at, cost));
+        self.counted += cost;
     }
 
     /// Takes out what has come back by `now` and returns how much it is.
@@ -129,20 +156,11 @@ impl Window {
                 break;
             }
             back += cost;
+            self.counted -= cost;
             self.counting.pop_front();
             self.returned = true;
         }
         back
-    }
-
-    /// Takes out what is older than the window without regard to a level.
-    pub(super) fn forget_old(&mut self, jitter: f64, now: Time) {
-        while self
-            .oldest()
-            .is_some_and(|at| at.plus_secs(self.longest + jitter) <= now)
-        {
-            self.counting.pop_front();
-        }
     }
 
     /// The moment at which `amount` more will have come back.
@@ -153,17 +171,30 @@ impl Window {
         })
     }
 
+    /// What was sent until `moment` has come back already. Answers how much it was.
+    pub(super) fn take_until(&mut self, moment: Time) -> f64 {
+        let mut back = 0.0;
+        while let Some(&(_, cost)) = self.counting.front().filter(|entry| entry.0 <= moment) {
+            back += cost;
+            self.counting.pop_front();
+        }
+        self.counted -= back;
+        back
+    }
+
     /// The oldest `amount` has come back already, so a reading says.
     pub(super) fn take_back(&mut self, mut amount: f64) {
         while amount > 0.0 {
             let Some(front) = self.counting.front_mut() else {
                 break;
             };
-            if front.1 > amount {
-                front.1 -= amount;
+            let taken = front.1.min(amount);
+            front.1 -= taken;
+            amount -= taken;
+            self.counted -= taken;
+            if front.1 > 0.0 {
                 break;
             }
-            amount -= front.1;
             self.counting.pop_front();
         }
     }
@@ -172,7 +203,9 @@ impl Window {
     pub(super) fn undo(&mut self, cost: f64, at: Time) {
         let index = self.counting.partition_point(|entry| entry.0 < at);
         if let Some(entry) = self.counting.get_mut(index) {
-            entry.1 -= cost;
+            let undone = entry.1.min(cost);
+            entry.1 -= undone;
+            self.counted -= undone;
             if entry.1 <= 1e-9 {
                 self.counting.remove(index);
             }
@@ -182,10 +215,12 @@ impl Window {
     /// Goes on with what another counted.
     pub(super) fn inherit(&mut self, other: Self) {
         self.counting = other.counting;
+        self.counted = other.counted;
     }
 
     pub(super) fn forget_all(&mut self) {
         self.counting.clear();
+        self.counted = 0.0;
     }
 
     pub(super) fn forget_length(&mut self) {
@@ -214,6 +249,11 @@ impl Window {
         if self.given.is_some() {
             return 0.0;
         }
+        if !reset.exact
+            && let Some(likely) = &mut self.likely
+        {
+            *likely = LIKELY;
+        }
         // Whatever counts was not sent after this request, so the window is as long as its reset.
         let least = reset.earliest.secs_since(sent) - jitter;
         if least > self.longest {
@@ -224,11 +264,10 @@ impl Window {
             return 0.0;
         }
         let mut gone = 0.0;
-        let mut counted: f64 = self.counting.iter().map(|entry| entry.1).sum();
-        while counted > in_use + doubt + 0.5 {
+        while self.counted > in_use + doubt + 0.5 {
             match self.counting.front() {
                 Some(&(at, cost)) if at < sent.plus_secs(-jitter) => {
-                    counted -= cost;
+                    self.counted -= cost;
                     gone += cost;
                     self.counting.pop_front();
                 }
@@ -262,6 +301,21 @@ impl Window {
     }
 }
 
+/// What a count says of a window.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Counted {
+    /// Nothing against it.
+    Fits,
+    /// It is less than half as long as was believed.
+    FarFewer,
+    /// Sends that are too young to have returned do not count: it is no sliding window.
+    TooFew,
+    /// Sends that are too old count: others use it too, or it is no window.
+    TooMany,
+}
+
+/// In seconds: whoever tells resets in whole ones counts in whole ones.
+const LIKELY: f64 = 0.9;
 /// In seconds: lengths are told in whole ones, and a longer one is not far off when rounded.
 const DOUBTED: f64 = 2.0;
 /// Of a given length: what has not come back by then comes back when it was told.
