@@ -324,10 +324,9 @@ impl Control {
         let keys = self.keys.len();
         let control = &mut self.keys[key.index()];
         control.resume.on_refused(self.timing.hearing(), now);
-        match feedback.cause {
-            Some(Cause::Concurrency) => control.cap.on_named(trail.others),
-            Some(Cause::Rate) => control.cap.on_rate_named(),
-            None => {}
+        // "Rate limit" is what every refusal is called: only the other word says something.
+        if feedback.cause == Some(Cause::Concurrency) {
+            control.cap.on_named(trail.others);
         }
         if explained || feedback.cause == Some(Cause::Concurrency) {
             self.pace.on_explained(key, &trail.stamp);

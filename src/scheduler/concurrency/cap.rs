@@ -148,11 +148,6 @@ impl Cap {
         };
     }
 
-    /// The server named a rate, or reported a quota that explains its refusals.
-    pub(crate) fn on_rate_named(&mut self) {
-        self.disprove();
-    }
-
     /// A request was served that was sent beside `others`. `may_try` allows a refusal for a look at
     /// a higher cap; whether one was begun is the answer.
     pub(crate) fn on_served(&mut self, others: u32, may_try: bool) -> bool {

@@ -62,6 +62,8 @@ pub(super) struct Quota {
     refill: Refill,
     window: Window,
     edge: Edge,
+    /// The latest request that was alone in what it used, and its reset.
+    alone: Option<(Time, Time)>,
     /// Counts that no sliding window explains.
     odd_counts: u32,
     /// Windows that start anew were disproved for good.
@@ -138,6 +140,7 @@ impl Quota {
             refill: Refill::default(),
             window: Window::new(told.window),
             edge: Edge::default(),
+            alone: None,
             odd_counts: 0,
             never_fixed: false,
             scouts: 0,
@@ -204,7 +207,20 @@ impl Quota {
     /// Brings the level up to `now`.
     pub(super) fn advance(&mut self, jitter: f64, now: Time) {
         match self.law {
-            Law::Unknown => {}
+            Law::Unknown => {
+                // One request that was alone in what it used: at its reset all is back, whatever
+                // the law.
+                if let Some((sent, reset)) = self.alone
+                    && now >= reset.plus_secs(jitter)
+                {
+                    let level = self.limit - self.sends.after(sent);
+                    if level > self.level {
+                        self.level = level;
+                        self.epoch += 1;
+                    }
+                    self.alone = None;
+                }
+            }
             Law::Bucket => {
                 let back = self.refill.rate() * now.secs_since(self.at).max(0.0);
                 self.level = (self.level + back).min(self.limit);
@@ -436,6 +452,10 @@ impl Quota {
                 self.scouts_rest_until = Time::START;
             }
             self.last = Some(seen.clone());
+            let alone = self.limit > 2.0
+                && self.limit - seen.remaining <= origin.cost
+                && !seen.reset.guessed;
+            self.alone = alone.then_some((origin.at, seen.reset.latest));
         }
         if newer && self.law != Law::Bucket && !seen.reset.guessed {
             let in_use = self.limit - seen.remaining + self.sends.total() - seen.spent;
@@ -643,7 +663,11 @@ impl Quota {
         if later.at.plus_secs(LEAST_SHIFT) >= earlier.reset.earliest {
             // Something came back between the two, whatever the law. Where resets are too coarse to
             // tell more, counts will: they find the length of a window, and a bucket is like one.
-            if !seen.reset.exact && newer && self.sends.total() >= 3.0 {
+            if seen.reset.exact {
+                if self.refill.is_likely() {
+                    self.law = Law::Bucket;
+                }
+            } else if newer && self.sends.total() >= 3.0 {
                 self.law = Law::Sliding;
             }
             self.first = Some(if newer { seen.clone() } else { first.clone() });

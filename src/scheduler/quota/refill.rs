@@ -12,6 +12,8 @@ pub(super) struct Refill {
     high: f64,
     /// Contradictions of late; each agreement takes a little off.
     contradictions: f64,
+    /// Exact readings in a row that agree with a constant refill.
+    agreeing: u32,
     base: Option<Seen>,
 }
 
@@ -21,6 +23,7 @@ impl Default for Refill {
             low: 0.0,
             high: f64::INFINITY,
             contradictions: 0.0,
+            agreeing: 0,
             base: None,
         }
     }
@@ -60,10 +63,12 @@ impl Refill {
         if self.low.max(low) <= self.high.min(high) * (1.0 + 1e-4) {
             self.high = self.high.min(high);
             self.low = self.low.max(low).min(self.high);
+            self.agreeing += 1;
         } else {
             // The limit changed, or it is no bucket: start again from this reading.
             (self.low, self.high) = (low, high);
             self.contradictions += 1.0;
+            self.agreeing = 0;
         }
         self.contradictions = (self.contradictions - FORGIVEN).max(0.0);
     }
@@ -99,6 +104,11 @@ impl Refill {
         }
     }
 
+    /// Whether enough readings agree with a constant refill to believe in it.
+    pub(super) fn is_likely(&self) -> bool {
+        self.agreeing >= AGREEING
+    }
+
     /// Whether the readings contradict a constant refill too often.
     pub(super) fn is_disproved(&self) -> bool {
         self.contradictions >= CONTRADICTIONS
@@ -111,6 +121,8 @@ const FORGIVEN: f64 = 0.02;
 /// A real change of the limit makes up to three: the readings of both sides are mixed for one
 /// flight time.
 const CONTRADICTIONS: f64 = 4.0;
+/// A window that starts anew shows its resets at random distances: they do not agree so often.
+const AGREEING: u32 = 4;
 /// In seconds: shorter counts are lost in the rounding of both ends.
 const SHORTEST_COUNT: f64 = 0.25;
 /// In seconds: longer counts would average over changes of the limit.
