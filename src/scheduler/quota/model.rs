@@ -626,16 +626,7 @@ impl Quota {
                     self.epoch += 1;
                 }
                 match count {
-                    Counted::TooFew if newer => {
-                        if !self.started_anew(seen, doubt) {
-                            // Whatever took them, once is enough.
-                            let taken = origin.at.plus_secs(jitter - ages.gone);
-                            self.sends.forget_until(taken);
-                            let back = self.window.take_until(taken);
-                            self.correct(back);
-                            self.on_odd_count();
-                        }
-                    }
+                    Counted::TooFew if newer => self.on_too_few(seen, origin, &ages, doubt, jitter),
                     Counted::TooMany => self.on_odd_count(),
                     // Some came back so early, but not all: it refills.
                     Counted::FarFewer if ages.partly => self.become_bucket(),
@@ -698,6 +689,18 @@ impl Quota {
             (false, true) => self.law = Law::Sliding,
             (true, true) => {}
             (false, false) => self.first = Some(seen.clone()),
+        }
+    }
+
+    /// Sends that were too young to have come back have: the window started anew, or is none.
+    fn on_too_few(&mut self, seen: &Seen, origin: &Origin, ages: &Ages, doubt: f64, jitter: f64) {
+        if !self.started_anew(seen, doubt) {
+            // Whatever took them, once is enough.
+            let taken = origin.at.plus_secs(jitter - ages.gone);
+            self.sends.forget_until(taken);
+            let back = self.window.take_until(taken);
+            self.correct(back);
+            self.on_odd_count();
         }
     }
 
