@@ -499,7 +499,7 @@ impl fmt::Display for Reason {
             Self::Penalty => "the end of a penalty",
             Self::Quota(_) => "a quota that is spent",
             Self::Pace => "the learned rate",
-            Self::Resume => "a slow start after a refusal",
+            Self::Resume => "a slow start",
             Self::Limit => "others in flight",
             Self::Ceiling => "a ceiling",
             Self::Shared => "the shared store",
