@@ -86,6 +86,12 @@ impl<'a> Reader<'_, 'a> {
             self.usage(name, outer, scalar);
         }
         if self.refused {
+            if let (b"violated-policies", Scalar::Text(policy)) = (name, scalar)
+                && let Ok(policy) = std::str::from_utf8(policy)
+                && self.found.violated.len() < MOST_POLICIES
+            {
+                self.found.violated.push(policy);
+            }
             self.delay(name, outer, scalar);
             self.quota(name, place.object, scalar);
         }
@@ -448,10 +454,9 @@ fn about_key(message: &[u8]) -> Option<Says> {
         "access key",
         "token",
         "credential",
-        "account",
         "secret",
     ]);
-    if key
+    if (key || has(&["account"]))
         && has(&[
             "revoked",
             "disabled",
@@ -597,6 +602,9 @@ const NAMES: [&str; 47] = [
 
 /// As much of a body as is looked at.
 pub(crate) const MOST: usize = 8 * 1024;
+
+/// More policies than one request can violate.
+const MOST_POLICIES: usize = 8;
 
 /// Codes are short: `ReservedFunctionConcurrentInvocationLimitExceeded` has 50 letters.
 const LONGEST_CODE: usize = 120;

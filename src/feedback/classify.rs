@@ -49,7 +49,7 @@ fn verdict(status: u16, own: &Own, found: &Findings<'_>) -> Option<Says> {
         .is_some();
     let spent = found.tally.drafts.iter().any(Draft::spent);
     if let Some(code) = evidence.code.and_then(|code| at(code, status)) {
-        return Some(key_trouble(code, evidence));
+        return Some(with_words(code, evidence, &found.tally.drafts));
     }
     if let Some(reason) = evidence.reason {
         return Some(reason);
@@ -81,6 +81,8 @@ fn verdict(status: u16, own: &Own, found: &Findings<'_>) -> Option<Says> {
             None if !evidence.spoke => Says::Unauthorized,
             None => Says::Fatal,
         },
+        // What the server cannot do it will not do the next time.
+        501 | 505 => Says::Fatal,
         408 | 425 | 500.. => Says::Transient,
         _ if hinted => Says::Transient,
         _ => Says::Fatal,
@@ -110,19 +112,22 @@ fn at(says: Says, status: u16) -> Option<Says> {
     let fits = match says {
         Says::Overloaded => matches!(status, 429 | 498 | 500..),
         Says::Rate | Says::Concurrency => !matches!(status, 401 | 404 | 413),
-        Says::Transient => matches!(status, 408 | 409 | 423 | 425 | 429 | 500..),
+        Says::Transient => matches!(status, 400 | 408 | 409 | 423 | 425 | 429 | 500..),
         Says::Unauthorized | Says::Revoked => matches!(status, 400 | 401 | 403),
         _ => true,
     };
     fits.then_some(says)
 }
 
-/// A code for "unauthorized" with words that say why.
-fn key_trouble(code: Says, evidence: &Evidence) -> Says {
-    if code == Says::Unauthorized && evidence.key == Some(Says::Revoked) {
-        Says::Revoked
-    } else {
-        code
+/// A code with the words beside it, where one code stands for two things.
+fn with_words(code: Says, evidence: &Evidence, drafts: &[Draft<'_>]) -> Says {
+    match code {
+        Says::Unauthorized if evidence.key == Some(Says::Revoked) => Says::Revoked,
+        // One code for the day and for too many at once (Salesforce).
+        Says::Quota if evidence.concurrency && !drafts.iter().any(Draft::spent) => {
+            Says::Concurrency
+        }
+        code => code,
     }
 }
 
@@ -131,7 +136,9 @@ fn long(evidence: &Evidence, drafts: &[Draft<'_>]) -> bool {
     let day = Duration::from_secs(86_400);
     drafts
         .iter()
-        .any(|draft| draft.spent() && draft.window.is_some_and(|window| window >= day))
+        // A limit of nothing is no limit, so nothing of it can be spent.
+        .filter(|draft| draft.spent() && draft.limit != Some(0.0))
+        .any(|draft| draft.window.is_some_and(|window| window >= day))
         || evidence
             .window
             .is_some_and(|window| window >= day.as_secs())

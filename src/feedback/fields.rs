@@ -12,7 +12,7 @@ use smallvec::SmallVec;
 use super::dates;
 use super::json::{self, Scalar};
 use super::tally::{Draft, Source, Tally, seconds};
-use super::values::{Delay, Unit, Written, count, trim};
+use super::values::{Delay, Unit, Written, count, grouped, trim};
 use super::vendors::{Key, Own, Part};
 use super::{Dimension, Reset};
 
@@ -84,21 +84,35 @@ fn family<'a>(
     gather(Part::Remaining, &mut live.remaining);
     gather(Part::Reset(Unit::Seconds), &mut live.reset);
     gather(Part::Used, &mut live.used);
-    if live.is_list() {
-        return live.zip(tally, key, &policies, own);
-    }
     let place = tally
         .drafts
         .iter()
         .position(|draft| draft.plain && draft.family == key.family);
+    // Beside a single count a list is none: its commas stand between thousands, or its first
+    // member is the live one.
+    let single = place.is_some_and(|place| tally.drafts[place].counts());
+    if live.is_list()
+        && !single
+        && !lists
+            .iter()
+            .any(|list| list.0.family == key.family && thousands(list.2))
+    {
+        return live.zip(tally, key, &policies, own);
+    }
     let mut draft = match place {
         Some(place) => tally.drafts.remove(place),
         None => Draft::new(key, Source::Header),
     };
-    let first = |members: &Members<'_>| members.first().and_then(|member| member.value);
-    draft.limit = draft.limit.or_else(|| first(&live.limit));
-    draft.remaining = draft.remaining.or_else(|| first(&live.remaining));
-    draft.used = draft.used.or_else(|| first(&live.used));
+    let first = |part: Part, members: &Members<'_>| {
+        let told = |list: &&(Key<'_>, Part, &[u8])| list.0.family == key.family && list.1 == part;
+        let whole = lists.iter().find(told).and_then(|list| grouped(list.2));
+        whole.or_else(|| members.first().and_then(|member| member.value))
+    };
+    draft.limit = draft.limit.or_else(|| first(Part::Limit, &live.limit));
+    draft.remaining = draft
+        .remaining
+        .or_else(|| first(Part::Remaining, &live.remaining));
+    draft.used = draft.used.or_else(|| first(Part::Used, &live.used));
     // Draft 7: a dictionary of the same three.
     for item in &items {
         draft.limit = draft.limit.or(item.quota);
@@ -113,6 +127,14 @@ fn family<'a>(
     );
     rest.extend(policies);
     describe(tally, key, draft, rest);
+}
+
+/// Whether the commas of a value stand between thousands for sure: no list has a member "000".
+fn thousands(value: &[u8]) -> bool {
+    let mut groups = value.split(|&byte| byte == b',').skip(1).peekable();
+    groups.peek().is_some()
+        && groups.any(|group| group.starts_with(b"0") && group.len() == 3)
+        && grouped(value).is_some()
 }
 
 /// The live values of a family, as lists.

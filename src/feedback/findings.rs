@@ -19,6 +19,8 @@ pub(crate) struct Findings<'a> {
     pub(crate) text_wait: Option<Delay>,
     /// The reading that comes back with the hint.
     pub(crate) resets_with_wait: Option<Key<'a>>,
+    /// The policies that a problem document names as violated.
+    pub(crate) violated: SmallVec<[&'a str; 2]>,
     pub(crate) should_retry: Option<bool>,
     /// The answer came from a cache: its counts are somebody else's.
     pub(crate) cached: bool,
@@ -65,6 +67,7 @@ impl<'a> Findings<'a> {
             body_wait: None,
             text_wait: None,
             resets_with_wait: None,
+            violated: SmallVec::new(),
             should_retry: None,
             cached: false,
             cost: SmallVec::new(),

@@ -45,6 +45,10 @@ fn take<'a>(
         Meaning::Wait(unit) => {
             found.vendor_wait = longer(found.vendor_wait, fields::waits(value, now, *unit));
         }
+        Meaning::WaitUnlessZero(unit) => {
+            let delay = fields::waits(value, now, *unit).filter(|delay| !delay.after.is_zero());
+            found.vendor_wait = longer(found.vendor_wait, delay);
+        }
         Meaning::WaitAndReset(key, unit) => {
             let delay = Written::read(value, now).map(|written| written.wait(*unit, now));
             let delay = delay.filter(|delay| !delay.after.is_zero());

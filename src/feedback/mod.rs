@@ -86,6 +86,12 @@ fn conclude(found: &mut Findings<'_>, vendor: &Vendor, status: u16, date: Option
     if let (Some(key), Some(wait)) = (found.resets_with_wait, wait) {
         found.tally.reset_at(&key, wait.delay, wait.grain);
     }
+    for policy in std::mem::take(&mut found.violated) {
+        found.tally.violated(policy);
+    }
+    if let Some(wait) = wait.filter(|_| own.spent_resets_with_wait && status >= 400) {
+        found.tally.reset_spent(wait.delay, wait.grain);
+    }
     found.tally.settle(own, status < 400);
     let (class, fault, cause) = classify::classify(status, own, found);
     // On a success a delay counts where something is still to come, or where the vendor says so:

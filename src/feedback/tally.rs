@@ -109,10 +109,12 @@ impl<'a> Draft<'a> {
     }
 
     fn tells(&self) -> bool {
-        self.limit.is_some()
-            || self.remaining.is_some()
-            || self.used.is_some()
-            || self.reset.is_some()
+        self.counts() || self.reset.is_some()
+    }
+
+    /// Whether it tells a count.
+    pub(crate) fn counts(&self) -> bool {
+        self.limit.is_some() || self.remaining.is_some() || self.used.is_some()
     }
 
     /// Whether nothing that both tell differs.
@@ -182,9 +184,9 @@ impl<'a> Draft<'a> {
         self.window = self.window.or(other.window);
     }
 
-    /// Whether it says that nothing is left.
+    /// Whether nothing is left, by its own word or by that of the refusal.
     pub(crate) fn spent(&self) -> bool {
-        self.remaining == Some(0.0)
+        self.remaining == Some(0.0) || self.seen & VIOLATED != 0
     }
 }
 
@@ -204,7 +206,9 @@ impl<'a> Tally<'a> {
     pub(crate) fn part(&mut self, key: &Key<'a>, part: Part, value: &'a [u8], from: Source) {
         match part {
             Part::Bucket | Part::Scope | Part::Reason => {
-                if let Ok(text) = std::str::from_utf8(value.trim_ascii())
+                // A name inside a name is that of another reading.
+                if key.plain
+                    && let Ok(text) = std::str::from_utf8(value.trim_ascii())
                     && !text.is_empty()
                     && self.labels.len() < MOST
                 {
@@ -317,6 +321,28 @@ impl<'a> Tally<'a> {
                 && draft.reset.is_none()
         };
         if let Some(draft) = self.drafts.iter_mut().find(named) {
+            draft.reset = Some(Reset {
+                after,
+                grain,
+                clock: Clock::Delta,
+            });
+        }
+    }
+
+    /// Marks the reading of a policy that a refusal names.
+    pub(crate) fn violated(&mut self, policy: &str) {
+        for draft in self.drafts.iter_mut().filter(|draft| draft.scope == policy) {
+            draft.seen |= VIOLATED;
+        }
+    }
+
+    /// Gives every spent reading without a reset the one that a hint implies.
+    pub(crate) fn reset_spent(&mut self, after: Duration, grain: Duration) {
+        for draft in self
+            .drafts
+            .iter_mut()
+            .filter(|draft| draft.spent() && draft.reset.is_none())
+        {
             draft.reset = Some(Reset {
                 after,
                 grain,
@@ -492,29 +518,27 @@ impl<'a> Tally<'a> {
     }
 
     fn merge(&mut self) {
+        self.drop_echoes();
         let mut at = 0;
         while at < self.drafts.len() {
             let (before, rest) = self.drafts.split_at_mut(at);
             let Some((this, _)) = rest.split_first() else {
                 return;
             };
-            let lonely = this.limit.is_none() && this.remaining.is_none() && this.used.is_none();
             let twin = before.iter_mut().find(|draft| draft.twin(this));
-            let gone = if let Some(twin) = twin {
-                twin.absorb(this);
-                true
-            } else {
-                // A sentence that names a limit which a header told already, and a reset alone
-                // that another reading has too, add nothing.
-                before.iter().any(|draft| {
-                    draft.dimension == this.dimension
-                        && (this.from == Source::Words
-                            && this.limit.is_some()
-                            && draft.limit == this.limit
-                            || lonely
-                                && draft.reset.map(|reset| reset.after)
-                                    == this.reset.map(|reset| reset.after))
-                })
+            let gone = match twin {
+                Some(twin) => {
+                    twin.absorb(this);
+                    true
+                }
+                // A sentence that names a limit which a header told already adds nothing.
+                None => {
+                    this.from == Source::Words
+                        && this.limit.is_some()
+                        && before.iter().any(|draft| {
+                            draft.dimension == this.dimension && draft.limit == this.limit
+                        })
+                }
             };
             if gone {
                 self.drafts.remove(at);
@@ -522,6 +546,23 @@ impl<'a> Tally<'a> {
                 at += 1;
             }
         }
+    }
+
+    /// Drops a reset alone that a reading with counts has too.
+    fn drop_echoes(&mut self) {
+        if self.drafts.iter().all(Draft::counts) {
+            return;
+        }
+        let counted: SmallVec<[_; 8]> = self
+            .drafts
+            .iter()
+            .filter(|draft| draft.counts())
+            .filter_map(|draft| Some((draft.dimension, draft.reset?.after)))
+            .collect();
+        self.drafts.retain(|draft| {
+            let echo = draft.reset.map(|reset| (draft.dimension, reset.after));
+            draft.counts() || echo.is_none_or(|echo| !counted.contains(&echo))
+        });
     }
 
     /// Adds the readings, ready to leave.
@@ -634,6 +675,8 @@ const RESET: u16 = 32;
 const RESET_AFTER: u16 = 64;
 /// What is left was told as less than nothing, so the sum with what was used is no limit.
 const OVERDRAWN: u16 = 128;
+/// The refusal names it as the one that was hit.
+const VIOLATED: u16 = 256;
 const RESETS: u16 = RESET_DATE | RESET | RESET_AFTER;
 
 /// More readings than any vendor tells at once; the rest of a hostile response is passed over.

@@ -68,6 +68,8 @@ pub(crate) struct Own {
     pub(crate) ok_waits: bool,
     /// A limit of 0 that is used up is its word for the concurrency limit.
     pub(crate) zero_is_concurrency: bool,
+    /// A reading that a refusal shows as spent comes back when the hint has passed.
+    pub(crate) spent_resets_with_wait: bool,
     /// Readings without a reset take the one of the unlabelled reading.
     pub(crate) shared_reset: bool,
     /// The least wait after a refusal that brings no hint, in seconds by status (0 for all): the
@@ -116,7 +118,9 @@ pub(crate) enum Meaning<'a> {
     Age,
     /// How long to wait, in a header of the vendor's own.
     Wait(Unit),
-    /// The same, and the reset of a reading too, unless it is 0.
+    /// The same; 0 is none.
+    WaitUnlessZero(Unit),
+    /// The same, and the reset of a reading too.
     WaitAndReset(Key<'a>, Unit),
     /// Whether to retry.
     ShouldRetry,
@@ -345,6 +349,7 @@ impl Own {
         ok_bodies: false,
         ok_waits: false,
         zero_is_concurrency: false,
+        spent_resets_with_wait: false,
         shared_reset: false,
         floors: &[],
         anchor: Anchor::None,

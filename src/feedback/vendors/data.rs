@@ -221,6 +221,7 @@ pub(super) static ROWS: &[Vendor] = &[
             codes: &[Code("-1003", Says::Rate), Code("-1015", Says::Rate)],
             texts: &[
                 says("banned until {instant}"),
+                tells("current limit is {limit} orders per {window}", ORDERS),
                 tells(
                     "current limit is {limit} request weight per {window}",
                     WEIGHT,

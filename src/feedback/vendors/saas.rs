@@ -699,7 +699,7 @@ pub(super) static ROWS: &[Vendor] = &[
             "api.contentful.com",
             "preview.contentful.com",
         ],
-        notes: "An hour and a second; the reset is of the hour and 0 where nothing is spent.",
+        notes: "An hour and a second; the reset is of whichever is spent, and 0 where none is.",
         own: Own {
             headers: &[
                 limit(
@@ -720,9 +720,10 @@ pub(super) static ROWS: &[Vendor] = &[
                 ),
                 header(
                     "x-contentful-ratelimit-reset",
-                    Meaning::WaitAndReset(REQUESTS.per(HOUR).scope("hour"), Unit::Seconds),
+                    Meaning::WaitUnlessZero(Unit::Seconds),
                 ),
             ],
+            spent_resets_with_wait: true,
             ..Own::NONE
         },
         ..Vendor::NONE
