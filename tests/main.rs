@@ -8,6 +8,7 @@ mod client;
     reason = "each example has the practice API of its own"
 )]
 mod examples;
+mod feedback;
 mod layering;
 #[cfg(feature = "cli")]
 mod mock;

@@ -41,7 +41,11 @@ pub(crate) fn read<'a>(
     };
     match start.first() {
         Some(b'{' | b'[') => json::visit(start, |place, scalar| reader.told(place, scalar)),
-        Some(b'<') => xml(start, |place, scalar| reader.told(place, scalar)),
+        Some(b'<') => {
+            // A page says something, if only to people.
+            reader.found.evidence.spoke |= refused;
+            xml(start, |place, scalar| reader.told(place, scalar));
+        }
         Some(_) if refused => {
             let line = start.trim_ascii();
             // A bare word may be a code: `local_rate_limited`.

@@ -251,3 +251,96 @@ pub(crate) fn summer_in_california(now: i64) -> bool {
     let ends = sunday(november) * 86_400 + 9 * 3600;
     (begins..ends).contains(&now)
 }
+
+#[cfg(test)]
+mod tests {
+    use proptest::prelude::*;
+
+    use super::*;
+
+    const NOW: i64 = 1_773_144_000;
+
+    #[test]
+    fn the_four_forms_of_a_date_are_one_moment() {
+        for text in [
+            "Tue, 10 Mar 2026 12:02:00 GMT",
+            "Tuesday, 10-Mar-26 12:02:00 GMT",
+            "Tue Mar 10 12:02:00 2026",
+            "Tue Mar 10 2026 13:02:00 GMT+0100 (Central European Standard Time)",
+            "Tue Mar 10 2026 12:02:00 GMT+0000",
+        ] {
+            assert_eq!(read(text.as_bytes(), NOW), Some(NOW + 120), "{text}");
+        }
+        assert_eq!(read(b"Sun Nov  6 08:49:37 1994", NOW), Some(784_111_777));
+        assert_eq!(
+            read(b"Sunday, 06-Nov-94 08:49:37 GMT", NOW),
+            Some(784_111_777)
+        );
+    }
+
+    #[test]
+    fn what_is_nearly_a_date_is_none() {
+        for text in [
+            "Tue, 10 Mar 2026 12:02:00",
+            "Tue, 10 Mar 2026 25:02:00 GMT",
+            "Tue, 31 Feb 2026 12:02:00 GMT",
+            "Tue, 10 Foo 2026 12:02:00 GMT",
+            "Tue, 10 Mar 2026 12:02:00 GMT+1",
+            "10 Mar 2026",
+            "not a date",
+            "",
+        ] {
+            assert_eq!(read(text.as_bytes(), NOW), None, "{text}");
+        }
+    }
+
+    #[test]
+    fn rfc_3339_may_leave_out_seconds_zone_and_the_letter() {
+        let at = |text: &str| rfc3339(text.as_bytes()).map(|(nanos, _)| nanos / 1_000_000);
+        let expected = Some((NOW + 600) * 1000);
+        for text in [
+            "2026-03-10T12:10:00Z",
+            "2026-03-10t12:10:00z",
+            "2026-03-10T12:10Z",
+            "2026-03-10 12:10:00",
+            "2026-03-10T13:10:00+01:00",
+            "2026-03-10T06:40:00-0530",
+            "2026-03-10T12:10:00.000000+00:00",
+        ] {
+            assert_eq!(at(text), expected, "{text}");
+        }
+        assert_eq!(at("2026-03-10T12:10:00.250Z"), expected.map(|at| at + 250));
+        for text in [
+            "2026-03-10",
+            "2026-13-10T12:10:00Z",
+            "2026-02-29T12:10:00Z",
+            "2026-03-10T12:10:00+25:00",
+            "2026-03-10T12:10:0Z",
+            "2026-03-10T12:10:00Zz",
+        ] {
+            assert_eq!(at(text), None, "{text}");
+        }
+        assert_eq!(at("2024-02-29T00:00:00Z"), Some(1_709_164_800_000));
+    }
+
+    #[test]
+    fn clocks_in_california_change_in_march_and_november() {
+        let summer = |text: &str| {
+            summer_in_california(rfc3339(text.as_bytes()).expect("a date").0 / 1_000_000_000)
+        };
+        assert!(!summer("2026-03-08T09:59:59Z"));
+        assert!(summer("2026-03-08T10:00:00Z"));
+        assert!(summer("2026-11-01T08:59:59Z"));
+        assert!(!summer("2026-11-01T09:00:00Z"));
+        assert!(!summer("2026-01-01T00:00:00Z"));
+    }
+
+    proptest! {
+        #[test]
+        fn every_second_of_four_centuries_is_read_back(secs in 0_i64..9_000_000_000) {
+            let time = std::time::UNIX_EPOCH + Duration::from_secs(secs as u64);
+            let text = humantime::format_rfc3339_seconds(time).to_string();
+            prop_assert_eq!(rfc3339(text.as_bytes()).map(|(nanos, _)| nanos / 1_000_000_000), Some(secs));
+        }
+    }
+}

@@ -427,3 +427,109 @@ pub(crate) fn waits(value: &[u8], now: i64, unit: Unit) -> Option<Delay> {
 
 /// More members than any server sends.
 const MOST: usize = 16;
+
+#[cfg(test)]
+mod tests {
+    use proptest::prelude::*;
+    use sfv::{BareItem, ListEntry};
+
+    use super::*;
+
+    fn parse(text: &str) -> Option<Vec<Member<'_>>> {
+        let mut all = Members::new();
+        members(text.as_bytes(), &mut all)?;
+        Some(all.into_vec())
+    }
+
+    #[test]
+    fn members_are_read_in_every_draft_and_beyond() {
+        let quoted =
+            parse(r#"100, 100;w=60;comment="sliding, soft; or so", 5000;w=3600"#).expect("a list");
+        assert_eq!(quoted.len(), 3);
+        assert_eq!(
+            (quoted[1].value, quoted[1].window),
+            (Some(100.0), Some(60.0))
+        );
+        let two = parse(r#""fixed window";"api";q=500;w=300"#).expect("a list");
+        assert_eq!((two[0].name, two[0].quota), (Some("api"), Some(500.0)));
+        let nameless = parse("q=100;w=86400").expect("a list");
+        assert_eq!((nameless[0].name, nameless[0].quota), (None, Some(100.0)));
+        let key = parse(r#""u";r=10;t=5;pk=:YQ==:, "u";r=90"#).expect("a list");
+        assert_eq!(
+            (key[0].remaining, key[1].remaining),
+            (Some(10.0), Some(90.0))
+        );
+    }
+
+    #[test]
+    fn a_member_that_cannot_be_read_spoils_its_field() {
+        for text in [
+            r#""a";r=x"#,
+            r#""a";r=-1"#,
+            r#""a;r=1"#,
+            r#""a";r=1, "b";w=1e3"#,
+            "a;r=",
+        ] {
+            assert_eq!(parse(text), None, "{text}");
+        }
+    }
+
+    /// What a strict parser reads in a policy or an item.
+    fn strict(text: &str) -> Option<Vec<(String, [Option<f64>; 4])>> {
+        let list: sfv::List = sfv::Parser::new(text).parse().ok()?;
+        let number = |item: &BareItem| match item {
+            BareItem::Integer(number) => i64::from(*number) as f64,
+            _ => f64::NAN,
+        };
+        list.iter()
+            .map(|entry| {
+                let ListEntry::Item(item) = entry else {
+                    return None;
+                };
+                let name = match &item.bare_item {
+                    BareItem::String(name) => name.as_str().to_owned(),
+                    BareItem::Token(name) => name.as_str().to_owned(),
+                    _ => return None,
+                };
+                let of = |key: &str| item.params.get(key).map(&number);
+                Some((name, [of("q"), of("r"), of("t"), of("w")]))
+            })
+            .collect()
+    }
+
+    proptest! {
+        #[test]
+        fn what_a_strict_parser_reads_is_read_the_same(
+            parts in prop::collection::vec(
+                ("\"[a-z0-9 ,;=._-]{1,12}\"|[a-z*][a-z0-9:/._-]{0,10}",
+                 prop::collection::vec(("q|r|t|w|burst|pk|policy", "0|[1-9][0-9]{0,9}"), 0..5)),
+                1..5,
+            ),
+            blanks in "[ ]{0,2}",
+        ) {
+            let text = parts
+                .iter()
+                .map(|(name, params)| {
+                    let params = params.iter().map(|(key, value)| format!(";{blanks}{key}={value}"));
+                    format!("{name}{}", params.collect::<String>())
+                })
+                .collect::<Vec<_>>()
+                .join(&format!(",{blanks}"));
+            let strict = strict(&text).expect("the text is a valid list");
+            let ours = parse(&text).expect("ours reads what is valid");
+            prop_assert_eq!(ours.len(), strict.len());
+            for (ours, (name, [q, r, t, w])) in ours.iter().zip(&strict) {
+                // A name that is a number is read as one: old drafts have such members.
+                prop_assert_eq!(ours.name, Some(name.as_str()), "{}", text);
+                let reset = ours.reset.and_then(count);
+                prop_assert_eq!([ours.quota, ours.remaining, reset, ours.window], [*q, *r, *t, *w], "{}", text);
+            }
+        }
+
+        #[test]
+        fn nothing_makes_the_parser_panic(text in "\\PC{0,60}|[\"\\\\;,=:a-z0-9 ]{0,60}") {
+            let _ = parse(&text);
+            let _ = waits(text.as_bytes(), 1_773_144_000_000_000_000, Unit::Seconds);
+        }
+    }
+}

@@ -35,6 +35,7 @@ pub(crate) fn visit<'a>(text: &'a [u8], mut tell: impl FnMut(Place<'_, 'a>, Scal
         names: [b""; DEEPEST],
         frames: [Frame::Array; DEEPEST],
         depth: 0,
+        named: false,
         opened: 0,
         ids: [0; DEEPEST],
     };
@@ -55,6 +56,8 @@ struct Scan<'a> {
     names: [&'a [u8]; DEEPEST],
     frames: [Frame; DEEPEST],
     depth: usize,
+    /// The colon after a name was just read, so a string is its value.
+    named: bool,
     /// How many braces and brackets were opened, and which of them each frame is.
     opened: u32,
     ids: [u32; DEEPEST],
@@ -71,13 +74,14 @@ impl<'a> Scan<'a> {
                 self.depth = self.depth.checked_sub(1)?;
                 Some(())
             }
-            b',' | b':' => {
+            sign @ (b',' | b':') => {
                 self.at += 1;
+                self.named = sign == b':';
                 Some(())
             }
             b'"' => {
                 let text = self.string()?;
-                if self.expects_name() && self.next() == Some(b':') {
+                if self.expects_name() && !self.named {
                     *self.names.get_mut(self.depth)? = text;
                 } else {
                     self.told(Scalar::Text(text), tell);
@@ -114,6 +118,7 @@ impl<'a> Scan<'a> {
 
     fn open(&mut self, frame: Frame) -> Option<()> {
         self.at += 1;
+        self.named = false;
         self.opened += 1;
         *self.frames.get_mut(self.depth)? = frame;
         self.depth += 1;
@@ -171,3 +176,71 @@ impl<'a> Scan<'a> {
 
 /// Deeper bodies are read down to here only.
 const DEEPEST: usize = 20;
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn told(text: &str) -> Vec<String> {
+        let mut lines = Vec::new();
+        visit(text.as_bytes(), |place, scalar| {
+            let path: Vec<_> = place
+                .path
+                .iter()
+                .map(|name| String::from_utf8_lossy(name))
+                .collect();
+            let scalar = match scalar {
+                Scalar::Text(text) => format!("{:?}", String::from_utf8_lossy(text)),
+                Scalar::Number(text) => String::from_utf8_lossy(text).into_owned(),
+                other => format!("{other:?}"),
+            };
+            lines.push(format!("{}={scalar}", path.join(".")));
+        });
+        lines
+    }
+
+    #[test]
+    fn every_scalar_is_told_with_its_path() {
+        let text =
+            r#" {"a": 1, "b": {"c": "x\"y", "d": [true, {"e": null}]}, "f": ["g", -2.5e3]} "#;
+        let expected = [
+            "a=1",
+            r#"b.c="x\\\"y""#,
+            "b.d=Bool(true)",
+            "b.d.e=Null",
+            r#"f="g""#,
+            "f=-2.5e3",
+        ];
+        assert_eq!(told(text), expected);
+        assert_eq!(told(r#"[{"error":"x"}]"#), [r#"error="x""#]);
+    }
+
+    #[test]
+    fn a_value_that_the_cut_went_through_is_not_told() {
+        let text = r#"{"error":{"message":"Please try again in 20s","code":429},"retry_after":26}"#;
+        let whole = told(text);
+        for end in 0..text.len() {
+            let cut = told(&text[..end]);
+            assert_eq!(cut, whole[..cut.len()], "cut at {end}");
+        }
+    }
+
+    #[test]
+    fn depth_and_garbage_end_the_walk_and_nothing_else() {
+        assert!(told(&"[".repeat(100_000)).is_empty());
+        assert!(told(&"{\"a\":".repeat(100_000)).is_empty());
+        assert_eq!(told(r#"{"a":1,"b":nonsense,"c":2}"#), ["a=1"]);
+        assert!(told("}}}").is_empty());
+    }
+
+    #[test]
+    fn objects_are_told_apart_and_a_value_after_an_inner_one_is_of_the_outer() {
+        let mut objects = Vec::new();
+        visit(br#"[{"a":1,"b":{"c":2},"d":3},{"a":4}]"#, |place, _| {
+            objects.push(place.object)
+        });
+        assert_eq!(objects[0], objects[2]);
+        assert_ne!(objects[0], objects[1]);
+        assert_ne!(objects[0], objects[3]);
+    }
+}

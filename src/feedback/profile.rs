@@ -156,3 +156,62 @@ fn fits(pattern: &str, host: &str) -> bool {
             .get(host.len() - after.len()..)
             .is_some_and(|end| same(end, after))
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn every_name_is_given_once_and_found() {
+        let mut names: Vec<_> = Profile::names().collect();
+        let count = names.len();
+        names.sort_unstable();
+        names.dedup();
+        assert_eq!(names.len(), count, "a name is given twice");
+        for name in names {
+            assert_eq!(
+                Profile::by_name(name).map(|profile| profile.name()),
+                Some(name)
+            );
+        }
+        assert_eq!(
+            Profile::by_name("AZURE_OPENAI").map(|found| found.name()),
+            Some("azure-openai")
+        );
+        assert_eq!(Profile::by_name("nobody"), None);
+    }
+
+    #[test]
+    fn every_host_leads_to_the_vendor_that_lists_it() {
+        for vendor in vendors::all() {
+            for pattern in vendor.hosts {
+                let host = pattern.replace('*', "eu-1");
+                let found = Profile::by_host(&host).map(|profile| profile.name());
+                assert_eq!(found, Some(vendor.name), "{host}");
+            }
+        }
+    }
+
+    #[test]
+    fn the_closest_pattern_wins_and_strangers_have_none() {
+        let name = |host: &str| Profile::by_host(host).map(|profile| profile.name());
+        assert_eq!(
+            name("bedrock-runtime.us-east-1.amazonaws.com"),
+            Some("aws-bedrock")
+        );
+        assert_eq!(name("sqs.us-east-1.amazonaws.com"), Some("aws"));
+        assert_eq!(name("my.openai.azure.com"), Some("azure-openai"));
+        assert_eq!(name("API.GitHub.com."), Some("github"));
+        assert_eq!(name("api.github.com.evil.example"), None);
+        assert_eq!(name("evilapi.openai.com.example"), None);
+        assert_eq!(name("localhost"), None);
+    }
+
+    #[test]
+    fn generation_calls_are_replayed_and_others_not() {
+        assert!(Profile::OPENAI.replays("/v1/chat/completions?x=1"));
+        assert!(Profile::GEMINI.replays("/v1beta/models/gemini-pro:generateContent"));
+        assert!(!Profile::OPENAI.replays("/v1/files"));
+        assert!(!Profile::NONE.replays("/v1/chat/completions"));
+    }
+}

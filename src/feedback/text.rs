@@ -229,3 +229,74 @@ pub(crate) const LONGEST: usize = 1024;
 
 /// As far as `{*}` looks for the next word.
 const LONGEST_GAP: usize = 60;
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_template_is_found_anywhere_and_in_any_case() {
+        let message = b"Rate limit reached for m in organization o on tokens per min (TPM): Limit 30,000, Used 29800, Requested 865. Please try again in 1.33s.";
+        let template =
+            "on {dimension} per {window} ({*}): Limit {limit}, Used {used}, Requested {cost}";
+        let found = find(template, message, 0).expect("it is there");
+        assert_eq!(found.dimension, Some(Dimension::Tokens));
+        assert_eq!(found.window, Some(60));
+        assert_eq!(
+            (found.limit, found.used, found.cost),
+            (Some(30_000.0), Some(29_800.0), Some(865.0))
+        );
+        assert!(find("TRY AGAIN IN {wait}", message, 0).is_some());
+    }
+
+    #[test]
+    fn a_number_without_its_unit_is_no_wait() {
+        for message in [
+            "try again in 2",
+            "try again in a few minutes",
+            "try again in",
+            "retry after 30",
+        ] {
+            assert_eq!(
+                find("try again in {wait}", message.as_bytes(), 0),
+                None,
+                "{message}"
+            );
+            assert_eq!(
+                find("retry after {wait}", message.as_bytes(), 0),
+                None,
+                "{message}"
+            );
+            assert_eq!(
+                find("retry after {instant}", message.as_bytes(), 0),
+                None,
+                "{message}"
+            );
+        }
+    }
+
+    #[test]
+    fn the_first_window_that_is_named_counts() {
+        let day = Some(86_400);
+        for (message, expected) in [
+            ("exceeded your per-minute rate limit", Some(60)),
+            ("Too many tokens per day, please wait", day),
+            ("limited to 10 API calls / minute.", Some(60)),
+            ("APPLICATION DAY limit for calls", day),
+            ("too many versions of this crate in the last 24 hours", day),
+            (
+                "free-models-per-min. Add 10 credits to unlock 1000 requests per day",
+                Some(60),
+            ),
+            ("reached your daily email sending quota", day),
+            ("exceeded the MONTHLY quota for Requests", Some(2_592_000)),
+            ("Rate limit of 50 per 86400s exceeded", day),
+            ("reduced rate limits of 3 RPM and 10K TPM", Some(60)),
+            ("Please retry after 86400 seconds", None),
+            ("try again in a few days", None),
+            ("Day one", None),
+        ] {
+            assert_eq!(window(message.as_bytes()), expected, "{message}");
+        }
+    }
+}

@@ -511,3 +511,198 @@ const WORDS: [(&[u8], u64); 26] = [
     (b"year", 31_536_000 * NANOS as u64),
     (b"years", 31_536_000 * NANOS as u64),
 ];
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const NOW: i64 = 1_773_144_000 * 1_000_000_000;
+
+    fn reset(text: &str) -> Option<u128> {
+        let written = Written::read(text.as_bytes(), NOW)?;
+        written
+            .reset(Unit::Seconds, NOW)
+            .map(|delay| delay.after.as_millis())
+    }
+
+    fn wait(text: &str) -> Option<u128> {
+        let written = Written::read(text.as_bytes(), NOW)?;
+        Some(written.wait(Unit::Seconds, NOW).after.as_millis())
+    }
+
+    #[test]
+    fn durations_are_read_whole_or_not_at_all() {
+        let millis = [
+            ("500ms", 500),
+            ("45s", 45_000),
+            ("1m30s", 90_000),
+            ("1h30m", 5_400_000),
+            ("2h15m30s", 8_130_000),
+            ("5m", 300_000),
+            ("1h", 3_600_000),
+            ("6m0s", 360_000),
+            ("2m59.56s", 179_560),
+            ("1m0.5s", 60_500),
+            ("23h47m36.648s", 85_656_648),
+            ("17ms", 17),
+            ("9ms", 9),
+            ("732µs", 1),
+            ("500us", 1),
+            ("1ns", 1),
+            ("0s", 0),
+            ("1d", 86_400_000),
+            ("1d2h", 93_600_000),
+            (" 30s ", 30_000),
+            ("34.074824224s", 34_075),
+            ("4h17m", 15_420_000),
+        ];
+        for (text, expected) in millis {
+            assert_eq!(reset(text), Some(expected), "{text}");
+        }
+        for text in [
+            "1S", "120abc", "1e3s", "s", "5", "-4s", "infs", "1s1s", "1s2m", "1 s", "1.s", ".5s",
+            "",
+        ] {
+            assert_eq!(duration(text.as_bytes()), None, "{text}");
+        }
+        // The micro sign in Latin-1, as some servers send it.
+        assert_eq!(
+            duration(b"732\xb5s").map(|span| span.length),
+            Some(Duration::from_micros(732))
+        );
+    }
+
+    #[test]
+    fn a_bare_number_is_an_epoch_only_near_now() {
+        let millis = [
+            ("30", 30_000),
+            ("0", 0),
+            ("1.5", 1_500),
+            ("588.42", 588_420),
+            ("1773144060", 60_000),
+            ("1773144030.250", 30_250),
+            ("1773144060000", 60_000),
+            ("1773145800000000", 1_800_000),
+            ("1773145800000000000", 1_800_000),
+            ("1773143940", 0),
+            ("2163603", 2_163_603_000),
+        ];
+        for (text, expected) in millis {
+            assert_eq!(reset(text), Some(expected), "{text}");
+        }
+        for text in [
+            "4102444800",
+            "1000000000",
+            "99999999",
+            "9999999999",
+            "-1",
+            "+5",
+            "1e3",
+            "Infinity",
+            "nan",
+            "0x10",
+        ] {
+            assert_eq!(reset(text), None, "{text}");
+        }
+    }
+
+    #[test]
+    fn a_wait_is_cut_and_never_dropped_for_its_length() {
+        let millis = [
+            ("120", 120_000),
+            ("30.5", 30_500),
+            (" 30 ", 30_000),
+            ("00120", 120_000),
+            ("4294967295", 1000 << 31),
+            ("99999999999999999999", 1000 << 31),
+            ("1773144045", 45_000),
+            ("1773144045000", 45_000),
+            ("1m0s", 60_000),
+            ("2026-03-10T12:05:00Z", 300_000),
+            ("Sunday, 06-Nov-94 08:49:37 GMT", 0),
+            ("Tue, 10 Mar 2099 12:00:00 GMT", 1000 << 31),
+        ];
+        for (text, expected) in millis {
+            assert_eq!(wait(text), Some(expected), "{text}");
+        }
+        let nines = "9".repeat(400);
+        for text in [
+            "-5",
+            "30 seconds",
+            "30x",
+            "soon",
+            "",
+            "1e400",
+            "３０",
+            &nines,
+        ] {
+            assert_eq!(wait(text), None, "{text}");
+        }
+    }
+
+    #[test]
+    fn a_value_tells_how_coarsely_it_was_written() {
+        let grain = |text: &str| {
+            let written = Written::read(text.as_bytes(), NOW).expect("it is a value");
+            written.wait(Unit::Seconds, NOW).grain.as_nanos()
+        };
+        assert_eq!(grain("30"), 1_000_000_000);
+        assert_eq!(grain("30.25"), 10_000_000);
+        assert_eq!(grain("12ms"), 1_000_000);
+        assert_eq!(grain("6m"), 1_000_000_000);
+        assert_eq!(grain("1773144060000"), 1_000_000);
+        assert_eq!(grain("2026-03-10T12:01Z"), 60_000_000_000);
+        assert_eq!(grain("2026-03-10T12:01:00.250Z"), 1_000_000);
+    }
+
+    #[test]
+    fn counts_may_be_fractions_and_nothing_else_may_stand_with_them() {
+        assert_eq!(count(b"1199.91"), Some(1199.91));
+        assert_eq!(count(b" 599.0 "), Some(599.0));
+        assert_eq!(count(b"-3"), Some(-3.0));
+        for text in [
+            "12.9x",
+            "100 per min",
+            "1,199",
+            "1e5",
+            "inf",
+            "--1",
+            "-",
+            "",
+            "1..2",
+        ] {
+            assert_eq!(count(text.as_bytes()), None, "{text}");
+        }
+    }
+
+    #[test]
+    fn thousands_are_grouped_in_threes() {
+        assert_eq!(grouped(b"1,199.46"), Some(1199.46));
+        assert_eq!(grouped(b"1,234,567"), Some(1_234_567.0));
+        for text in ["1,19", "1, 199", ",199", "1,,199", "1199,1"] {
+            assert_eq!(grouped(text.as_bytes()), None, "{text}");
+        }
+    }
+
+    #[test]
+    fn sentences_spell_durations_in_many_ways() {
+        let millis =
+            |text: &str| spoken(text.as_bytes()).map(|(span, _)| round_up(span.length).as_millis());
+        assert_eq!(millis("1.33s. Visit"), Some(1_330));
+        assert_eq!(millis("59 seconds."), Some(59_000));
+        assert_eq!(millis("1 second"), Some(1_000));
+        assert_eq!(millis("7m12s."), Some(432_000));
+        assert_eq!(millis("1h38m23.712s."), Some(5_903_712));
+        assert_eq!(
+            millis("1 hours, 7 minutes, and 1 seconds."),
+            Some(4_021_000)
+        );
+        assert_eq!(millis("~299 min"), Some(17_940_000));
+        assert_eq!(millis("a few minutes"), None);
+        assert_eq!(millis("2"), None);
+        assert_eq!(
+            millis("99999999999999999999s"),
+            Some(u128::from(u64::MAX) * 1000)
+        );
+    }
+}
