@@ -671,6 +671,8 @@ pub enum Because {
     Hint,
     /// Refusals in a row.
     Streak,
+    /// Attempts in a row that nobody answered.
+    Unanswered,
     /// The settings were changed.
     Settings,
 }

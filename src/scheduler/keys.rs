@@ -89,6 +89,10 @@ pub(crate) struct Key {
     refusals: u32,
     last_refusal: Option<Time>,
     last_penalty: Option<Time>,
+    /// Attempts in a row that nobody answered.
+    unanswered: u32,
+    /// When it was last put to rest for that.
+    rested_at: Option<Time>,
     faulty: Option<Faulty>,
     /// Taken out by the user; what is in flight may finish.
     removed: bool,
@@ -196,6 +200,13 @@ impl KeyPool {
             return Gate::Shut {
                 until: Time::NEVER,
                 reason: Reason::Fault,
+            };
+        }
+        if key.unanswered >= MUTE && key.in_flight > 0 {
+            // One probe at a time finds out whether it answers again.
+            return Gate::Shut {
+                until: Time::NEVER,
+                reason: Reason::Limit,
             };
         }
         let mut gate = Gate::at(key.parked_until, key.park_reason, now);
@@ -316,6 +327,28 @@ impl KeyPool {
         }
     }
 
+    /// Somebody answered a request on this key, whatever the answer was.
+    pub(crate) fn on_answered(&mut self, id: KeyId) {
+        self.keys[id.index()].unanswered = 0;
+    }
+
+    /// Nobody answered a request that was sent at `sent`. While there are other keys, one on which
+    /// that happens again and again rests, lest it takes the retries of many along.
+    pub(crate) fn on_unanswered(&mut self, id: KeyId, sent: Time, now: Time) -> Option<What> {
+        let has_other = self.has_other(id);
+        let key = &mut self.keys[id.index()];
+        if !has_other || key.rested_at.is_some_and(|rested| sent <= rested) {
+            return None;
+        }
+        key.unanswered = key.unanswered.saturating_add(1);
+        let rests = key.unanswered.checked_sub(MUTE)?;
+        key.rested_at = Some(now);
+        let until = now + FIRST_REST.saturating_mul(1 << rests.min(16)).min(LAST_REST);
+        let why = Because::Unanswered;
+        key.park(None, until, why, now)
+            .then_some(What::Parked { until, why })
+    }
+
     /// Parks a key until a moment that is known for another reason (a spent quota).
     pub(crate) fn park(
         &mut self,
@@ -381,6 +414,8 @@ impl Key {
             refusals: 0,
             last_refusal: None,
             last_penalty: None,
+            unanswered: 0,
+            rested_at: None,
             faulty: None,
             removed: false,
         }
@@ -424,6 +459,12 @@ impl Key {
     }
 }
 
+/// So many attempts in a row without an answer are no accident.
+const MUTE: u32 = 3;
+/// A key that does not answer rests for this long, then for twice that, …
+const FIRST_REST: Duration = Duration::from_secs(1);
+/// … and at most for this: an outage of the provider's looks the same, and it ends.
+const LAST_REST: Duration = Duration::from_secs(10);
 /// A suspected key rests this long before a second request decides (the prototype's half second):
 /// long enough for what was in flight with it to end.
 const SUSPICION: Duration = Duration::from_millis(500);
@@ -620,6 +661,42 @@ mod tests {
         assert_eq!(pool.ids().collect::<Vec<_>>(), [KeyId(0), KeyId(2)]);
         assert!(!is_open(&pool, 0, 2.0));
         assert_eq!(pool.find(fingerprints(2)[1]), None);
+    }
+
+    #[test]
+    fn a_key_that_never_answers_rests_and_is_probed_by_one_at_a_time() {
+        let mut pool = pool(2, Penalty::Hint);
+        let key = KeyId(0);
+        for n in 0..3 {
+            assert!(is_open(&pool, 0, 3.0));
+            pool.on_unanswered(key, at(f64::from(n)), at(3.0));
+        }
+        assert!(!is_open(&pool, 0, 3.9));
+        pool.on_unanswered(key, at(2.5), at(3.5));
+        assert!(
+            is_open(&pool, 0, 4.0),
+            "what was in flight with them says nothing new"
+        );
+        pool.on_granted(key, at(4.0));
+        assert!(!is_open(&pool, 0, 4.0), "one probe");
+        pool.on_ended(key);
+        pool.on_unanswered(key, at(4.0), at(7.0));
+        assert!(!is_open(&pool, 0, 8.9));
+        pool.on_granted(key, at(9.0));
+        pool.on_answered(key);
+        assert!(is_open(&pool, 0, 9.1));
+    }
+
+    #[test]
+    fn the_only_key_is_never_put_to_rest_for_silence() {
+        let mut pool = pool(1, Penalty::Hint);
+        for n in 0..9 {
+            assert_eq!(
+                pool.on_unanswered(KeyId(0), at(f64::from(n)), at(10.0)),
+                None
+            );
+        }
+        assert!(is_open(&pool, 0, 10.0));
     }
 
     #[test]

@@ -60,8 +60,13 @@ impl Scheduler {
         let attempt = &self.attempts[index];
         let (key, sent) = (attempt.key, attempt.started.unwrap_or(attempt.granted));
         let Outcome::Answered(feedback) = outcome else {
+            if *outcome == Outcome::Broken {
+                let what = self.keys.on_unanswered(key, sent, now);
+                self.note(now, Some(key), what);
+            }
             return Learned::default();
         };
+        self.keys.on_answered(key);
         let bucket = self.queue.entry(ticket).map(|entry| entry.bucket);
         let bucket = bucket.filter(|&b| b != Names::DEFAULT && feedback.bucket.is_some());
         let mut learned = Learned::default();
@@ -180,7 +185,13 @@ impl Scheduler {
                     return give_up(Some(GaveUp::Budget));
                 }
                 entry.errors += 1;
-                now + retry::backoff(settings, entry.errors, usual, random)
+                let pause = retry::backoff(settings, entry.errors, usual, random);
+                if *outcome == Outcome::Broken && self.keys.has_other(key) {
+                    // Nobody answered: if that is the key's own trouble, the next attempt must not
+                    // meet it again.
+                    entry.bar(key, now + 2 * pause);
+                }
+                now + pause
             }
             Judgement::Refused => {
                 entry.refusals += 1;

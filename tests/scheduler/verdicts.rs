@@ -356,3 +356,15 @@ fn a_deadline_counts_from_submit_through_every_attempt() {
     machine.now = at(0.3);
     assert!(matches!(machine.refusal(), Some((t, Refusal::Deadline { .. })) if t == late));
 }
+
+#[test]
+fn an_attempt_that_nobody_answered_goes_again_on_another_key() {
+    // Three retries on the key that was mute lost one request in eight.
+    let mut machine = machine(3);
+    let ticket = machine.submit(Ask::new().replay(Replay::Always));
+    let first = machine.grant().expect("a grant");
+    machine.pass(3.0);
+    assert!(machine.settle(ticket, &Outcome::Broken));
+    let second = machine.next_grant().expect("a grant");
+    assert_ne!(first.key, second.key);
+}
