@@ -6,6 +6,7 @@
 //! An outcome is learned from first, then its slot is freed, then others are granted: in the other
 //! order a waiter would run into what the outcome has just announced.
 
+mod ask;
 pub mod ceiling;
 pub mod concurrency;
 mod control;
