@@ -2,6 +2,7 @@
 //! beyond making and reading it.
 
 use std::fmt;
+use std::time::Duration;
 
 use crate::feedback::{Dimension, Fault, Feedback};
 
