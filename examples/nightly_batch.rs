@@ -1,4 +1,4 @@
-//! A nightly batch: 2,100 hotels, 5 keys, one request per second and key, with time scaled down a
+//! A nightly batch: 2,100 hotels, 5 keys, one request per second and key, with time scaled down
 //! fiftyfold.
 //!
 //! `cargo run --release --example nightly_batch`

@@ -2,7 +2,9 @@
 
 #[cfg(feature = "cli")]
 mod batch;
+#[cfg(feature = "reqwest")]
 mod client;
+#[cfg(feature = "reqwest")]
 #[expect(
     clippy::duplicate_mod,
     reason = "each example has the practice API of its own"

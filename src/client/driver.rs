@@ -31,6 +31,7 @@ pub(crate) fn ensure(gate: &Arc<Gate>) -> bool {
             gate: Arc::downgrade(gate),
             id,
             sleep: None,
+            is_slice: false,
             stretch: None,
             haste: Haste::default(),
         };
@@ -43,6 +44,8 @@ struct Driver {
     gate: Weak<Gate>,
     id: u64,
     sleep: Option<Pin<Box<Sleep>>>,
+    /// It sleeps for a part of its wait only, to see whether the machine was suspended.
+    is_slice: bool,
     /// The last stretch that it is polled through, if it is in one.
     stretch: Option<Stretch>,
     haste: Haste,
@@ -69,6 +72,10 @@ impl Future for Driver {
                     return Poll::Pending;
                 }
             }
+            let is_over = self.sleep.as_ref().is_some_and(|sleep| sleep.is_elapsed());
+            if self.is_slice && is_over {
+                gate.catch_up();
+            }
             let Some(next) = gate.drive(self.id, context.waker()) else {
                 return Poll::Ready(());
             };
@@ -81,8 +88,9 @@ impl Future for Driver {
                 context.waker().wake_by_ref();
                 return Poll::Pending;
             }
-            let wake = now + (wait - lead).min(SLICE);
-            let wake = gate.clock().instant(wake);
+            let wait = wait - lead;
+            self.is_slice = wait > SLICE;
+            let wake = gate.clock().instant(now + wait.min(SLICE));
             let sleep = match &mut self.sleep {
                 Some(sleep) => {
                     sleep.as_mut().reset(wake);

@@ -17,7 +17,7 @@ use crate::scheduler::Scheduler;
 use crate::scheduler::events::{Ask, Change, Name, Reason, Refusal, What};
 
 use super::claim::Claim;
-use super::clock::Clock;
+use super::clock::Waking;
 use super::key::ApiKey;
 use super::seats::{Seats, State, Taken, UNHEARD};
 use super::watch::Watch;
@@ -26,7 +26,7 @@ use super::watch::Watch;
 #[derive(Debug)]
 pub(crate) struct Gate {
     inner: Mutex<Inner>,
-    clock: Clock,
+    clock: Waking,
     /// The first moment at which somebody may have stopped listening, in nanoseconds.
     loan_at: AtomicU64,
 }
@@ -59,7 +59,7 @@ pub(crate) enum Entered {
 }
 
 impl Gate {
-    pub(crate) fn new(machine: Scheduler, keys: Vec<ApiKey>, clock: Clock) -> Arc<Self> {
+    pub(crate) fn new(machine: Scheduler, keys: Vec<ApiKey>) -> Arc<Self> {
         let inner = Inner {
             seats: Seats::new(machine, keys),
             drivers: SmallVec::new(),
@@ -70,17 +70,30 @@ impl Gate {
         };
         Arc::new(Self {
             inner: Mutex::new(inner),
-            clock,
+            clock: Waking::new(),
             loan_at: AtomicU64::new(u64::MAX),
         })
     }
 
-    pub(crate) fn clock(&self) -> &Clock {
+    pub(super) fn clock(&self) -> &Waking {
         &self.clock
     }
 
     /// Puts an ask in the queue, and says when that was. What is granted at once is taken up.
     pub(crate) fn enter(
+        self: &Arc<Self>,
+        ask: Ask,
+        watch: Option<Arc<Watch>>,
+    ) -> Result<(Claim, Entered, Time), Refusal> {
+        let entered = self.try_enter(ask.clone(), watch.clone());
+        match &entered {
+            // Nobody has waited, so nobody has looked whether the machine was suspended.
+            Err(Refusal::AllKeysParked { .. }) if self.catch_up() => self.try_enter(ask, watch),
+            _ => entered,
+        }
+    }
+
+    fn try_enter(
         self: &Arc<Self>,
         ask: Ask,
         watch: Option<Arc<Watch>>,
@@ -103,6 +116,15 @@ impl Gate {
             };
             Ok((Claim::new(Arc::clone(self), seat, watch), entered, now))
         })
+    }
+
+    /// Looks whether the machine was suspended, and if so tells.
+    pub(super) fn catch_up(&self) -> bool {
+        let Some(slept) = self.clock.catch_up() else {
+            return false;
+        };
+        self.remark(What::Suspended(slept));
+        true
     }
 
     /// Does what is due; for those who have a timer of their own.

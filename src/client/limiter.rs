@@ -22,7 +22,6 @@ use crate::scheduler::keys::{HintScope, Penalty};
 use crate::scheduler::pace::PaceSettings;
 use crate::scheduler::retry::RetrySettings;
 
-use super::clock::Clock;
 #[cfg(feature = "reqwest")]
 use super::front::{AskWith, Front};
 use super::gate::Gate;
@@ -149,6 +148,9 @@ impl Limiter {
                 self.gate().tick();
             } else {
                 thread::park_timeout(wait.min(SLICE));
+                if wait > SLICE {
+                    self.gate().catch_up();
+                }
             }
         }
     }
@@ -427,7 +429,7 @@ impl LimiterBuilder {
         let fingerprints: Vec<_> = self.keys.iter().map(ApiKey::fingerprint).collect();
         let machine = Scheduler::new(self.settings, &fingerprints, seed)?;
         Ok(Limiter(Arc::new(Shared {
-            gate: Gate::new(machine, self.keys, Clock::new()),
+            gate: Gate::new(machine, self.keys),
             profile: self.profile,
             max_wait,
             #[cfg(feature = "reqwest")]
