@@ -11,6 +11,8 @@ mod client;
 )]
 mod examples;
 mod feedback;
+#[cfg(feature = "cli")]
+mod inspect;
 mod layering;
 #[cfg(feature = "cli")]
 mod mock;

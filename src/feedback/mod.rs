@@ -6,6 +6,7 @@
 //! module is a duration from the moment the response was received.
 
 mod body;
+pub mod catalogue;
 mod classify;
 mod dates;
 mod estimate;

@@ -1,0 +1,137 @@
+//! `paceline inspect`, as a user calls it.
+
+use std::io::Write;
+use std::process::{Command, Output, Stdio};
+
+use serde_json::{Value, json};
+
+fn inspect(args: &[&str], input: &[u8]) -> Output {
+    let mut child = Command::new(env!("CARGO_BIN_EXE_paceline"))
+        .arg("inspect")
+        .args(args)
+        .stdin(Stdio::piped())
+        .stdout(Stdio::piped())
+        .stderr(Stdio::piped())
+        .spawn()
+        .unwrap();
+    let mut stdin = child.stdin.take().unwrap();
+    let input = input.to_vec();
+    // Another thread writes, so that neither side waits for a full pipe.
+    let writer = std::thread::spawn(move || {
+        // Where the command ends early the pipe is closed, which is no failure of the test.
+        drop(stdin.write_all(&input));
+    });
+    let output = child.wait_with_output().unwrap();
+    writer.join().unwrap();
+    output
+}
+
+fn answers(input: &[u8]) -> Vec<Value> {
+    let output = inspect(&["--jsonl"], input);
+    assert!(output.status.success());
+    let text = String::from_utf8(output.stdout).unwrap();
+    text.lines()
+        .map(|line| serde_json::from_str(line).unwrap())
+        .collect()
+}
+
+#[test]
+fn every_recorded_response_is_answered_in_order() {
+    let cases = super::vendors::cases();
+    let input: Vec<String> = cases.iter().map(Value::to_string).collect();
+    let answers = answers(input.join("\n").as_bytes());
+    assert_eq!(answers.len(), cases.len());
+    for (case, answer) in cases.iter().zip(&answers) {
+        let expect = &case["expect"];
+        assert_eq!(answer["class"], expect["class"], "{}", case["id"]);
+        assert_eq!(
+            answer["retry_after_ms"], expect["retry_after_ms"],
+            "{}",
+            case["id"]
+        );
+        assert_eq!(
+            answer.get("should_retry"),
+            expect.get("should_retry"),
+            "{}",
+            case["id"]
+        );
+        let count = |quotas: &Value| quotas.as_array().map(Vec::len);
+        assert_eq!(
+            count(&answer["quotas"]),
+            count(&expect["quotas"]),
+            "{}",
+            case["id"]
+        );
+    }
+}
+
+#[test]
+fn a_line_that_cannot_be_read_is_answered_with_an_error_and_stops_nothing() {
+    let input = b"nonsense\n[]\n{\"status\":\"a\"}\n{\"headers\":[]}\n{\"status\":200,\"headers\":7}\n\xff\xfe\n\n{\"status\":200,\"now\":\"soon\"}\n{\"status\":429,\"headers\":[[\"bad name\",\"x\"],[\"Retry-After\",\"7\"]],\"profile\":\"nobody\",\"extra\":1}";
+    let answers = answers(input);
+    assert_eq!(answers.len(), 8);
+    for (at, answer) in answers[..7].iter().enumerate() {
+        assert!(
+            answer["error"]
+                .as_str()
+                .is_some_and(|text| text.starts_with("line ")),
+            "{at}: {answer}"
+        );
+    }
+    let last = json!({ "class": "rate_limited", "retry_after_ms": 7000, "quotas": [] });
+    assert_eq!(answers[7], last);
+}
+
+#[test]
+fn now_may_have_an_offset() {
+    let case = json!({
+        "status": 429,
+        "headers": [["Retry-After", "Tue, 10 Mar 2026 12:01:00 GMT"]],
+        "now": "2026-03-10T13:00:00+01:00",
+    });
+    assert_eq!(
+        answers(case.to_string().as_bytes())[0]["retry_after_ms"],
+        60_000
+    );
+}
+
+#[test]
+fn a_response_of_curl_is_explained_in_words() {
+    let response = b"HTTP/2 429 \r\nretry-after: 20\r\nx-ratelimit-limit-requests: 3\r\nx-ratelimit-remaining-requests: 0\r\nx-ratelimit-reset-requests: 20s\r\n\r\n{\"error\":{\"code\":\"rate_limit_exceeded\"}}";
+    let output = inspect(&["--profile", "openai"], response);
+    assert!(output.status.success());
+    let text = String::from_utf8(output.stdout).unwrap();
+    for words in [
+        "429 Too Many Requests, read as openai",
+        "rate limited",
+        "20s, says Retry-After",
+        "0 of 3 requests left, back in 20s",
+        "it goes again after",
+    ] {
+        assert!(text.contains(words), "{words:?} is missing in:\n{text}");
+    }
+}
+
+#[test]
+fn json_tells_what_comes_next() {
+    let output = inspect(&["--json"], b"HTTP/1.1 503 Service Unavailable\n\n");
+    let answer: Value = serde_json::from_slice(&output.stdout).unwrap();
+    assert_eq!(answer["class"], "transient");
+    assert_eq!(answer["next"]["repeatable"]["do"], "again");
+    assert_eq!(answer["next"]["once"]["do"], "return");
+    assert_eq!(answer["next"]["once"]["why"], "not_replayable");
+}
+
+#[test]
+fn wrong_usage_is_told_with_what_to_do() {
+    let output = inspect(&[], b"{\"not\": \"a response\"}");
+    assert_eq!(output.status.code(), Some(2));
+    assert!(
+        String::from_utf8(output.stderr)
+            .unwrap()
+            .contains("curl -si")
+    );
+    let output = inspect(&["--profile", "opena"], b"");
+    assert_eq!(output.status.code(), Some(2));
+    assert!(String::from_utf8(output.stderr).unwrap().contains("openai"));
+}
