@@ -7,7 +7,9 @@
 use std::pin::pin;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, PoisonError, Weak};
-use std::task::{Context, Poll, Wake, Waker};
+#[cfg(feature = "reqwest")]
+use std::task::Poll;
+use std::task::{Context, Wake, Waker};
 use std::time::Duration;
 
 use crate::Time;
