@@ -164,7 +164,7 @@ impl Gate {
 
     pub(crate) fn close(&self) {
         self.act(|inner, now, wakes| {
-            inner.seats.machine.close();
+            inner.seats.close();
             self.pump(inner, now, wakes);
         });
     }

@@ -1,4 +1,21 @@
-//! The machine under a lock, and what runs on tokio.
+//! The scheduler under a lock, for programs on tokio.
+//!
+//! | | |
+//! | --- | --- |
+//! | [`Limiter`] | one provider; a middleware for `reqwest`, and [`Limiter::call`] for any other client |
+//! | [`Limiters`] | one for each host |
+//! | [`Ticket`], [`Permit`] | what lies below: a place in the queue, leave to send one attempt |
+//! | [`ApiKey`] | a credential that is shown nowhere |
+//!
+//! A slot is held while the server works: until the headers, and until the end of the body where
+//! the body is the work ([`Hold`]). Whoever holds one and does not listen does not hold the others
+//! up: while they wait, a grant that is not taken up within 100 ms goes back in the queue, and an
+//! attempt that was woken and is not polled for 100 ms, or a held body that is not read for a
+//! second, is not counted until its owner comes back. So `join_all`, `buffer_unordered` and
+//! `select!` are safe to use with it.
+//!
+//! Dropping a future anywhere cancels what it stood for, frees what it held, and sends nothing
+//! more.
 
 mod claim;
 mod clock;

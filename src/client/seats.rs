@@ -182,6 +182,22 @@ impl Seats {
         self.machine.reclaim(self.seats[seat].ticket);
     }
 
+    /// Refuses whoever was granted and has not taken it up, so that nothing waits for them.
+    pub(super) fn close(&mut self) {
+        self.machine.close();
+        let granted: Vec<_> = self
+            .flying
+            .iter()
+            .map(|(_, &seat)| seat)
+            .filter(|&seat| matches!(self.seats[seat].state, State::Granted(..)))
+            .collect();
+        for seat in granted {
+            self.machine.cancel(self.seats[seat].ticket);
+            self.seats[seat].state = State::Refused(Refusal::Closed);
+            self.land(seat);
+        }
+    }
+
     /// The owner of a seat is gone.
     pub(super) fn leave(&mut self, seat: usize) -> Seat {
         self.land(seat);

@@ -103,6 +103,20 @@ async fn closing_refuses_who_waits_and_awaits_who_flies() {
 }
 
 #[tokio::test(start_paused = true)]
+async fn closing_does_not_wait_for_a_grant_that_nobody_takes_up() {
+    let limiter = one_at_a_time();
+    let first = limiter.acquire(Ask::new()).await.unwrap();
+    let mut kept = Box::pin(limiter.acquire(Ask::new()));
+    assert!(futures_util::poll!(kept.as_mut()).is_pending());
+    drop(first);
+    assert_eq!(limiter.depth(), (0, 1));
+    timeout(Duration::from_secs(1), limiter.close())
+        .await
+        .expect("it waits for nobody");
+    assert!(kept.await.unwrap_err().is_closed());
+}
+
+#[tokio::test(start_paused = true)]
 async fn a_deadline_covers_waits_and_attempts_and_keeps_the_last_response() {
     let limiter = one_at_a_time();
     let blocker = limiter.acquire(Ask::new()).await.unwrap();

@@ -13,6 +13,7 @@ use super::time::Time;
 
 mod aimd;
 mod cap;
+mod contained;
 mod fixed;
 mod gradient;
 mod stats;
@@ -81,14 +82,15 @@ pub enum Concurrency {
 pub struct CustomController(Arc<dyn Fn() -> Box<dyn Controller> + Send + Sync>);
 
 impl CustomController {
-    /// Called once for each key. Whatever the controller says, at least one request may be in
+    /// Called once for each key. A controller that panics is not called again: its last limit
+    /// stands, and a change says so. Whatever the controller says, at least one request may be in
     /// flight, and the bounds of the settings hold.
     pub fn new<C: Controller + 'static>(make: impl Fn() -> C + Send + Sync + 'static) -> Self {
         Self(Arc::new(move || Box::new(make())))
     }
 
     pub(crate) fn make(&self) -> Box<dyn Controller> {
-        (self.0)()
+        Box::new(contained::Contained::new((self.0)()))
     }
 }
 
