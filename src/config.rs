@@ -86,6 +86,7 @@ impl Settings {
             u64::from(self.max_concurrency.unwrap_or(1)),
         )?;
         at_least_one("queue", self.queue as u64)?;
+        self.check_concurrency()?;
         within("retry.factor", retry.factor, 1.0, 100.0)?;
         within("retry.jitter", retry.jitter, 0.0, 1.0)?;
         within("retry.budget_share", retry.budget_share, 0.0, 1.0)?;
@@ -100,6 +101,23 @@ impl Settings {
             1.0,
             366.0 * 86_400.0,
         )
+    }
+
+    fn check_concurrency(&self) -> Result<(), SettingsError> {
+        match &self.concurrency {
+            Concurrency::Fixed(fixed) => {
+                at_least_one("concurrency.fixed.limit", fixed.limit.into())
+            }
+            Concurrency::Aimd(aimd) => {
+                at_least_one("concurrency.aimd.min", aimd.min.into())?;
+                at_least_one("concurrency.aimd.start", aimd.start.into())
+            }
+            Concurrency::Gradient(gradient) => {
+                at_least_one("concurrency.gradient.min", gradient.min.into())?;
+                at_least_one("concurrency.gradient.start", gradient.start.into())
+            }
+            Concurrency::Adaptive | Concurrency::Custom(_) => Ok(()),
+        }
     }
 }
 

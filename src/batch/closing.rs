@@ -55,8 +55,10 @@ impl Run<'_> {
         };
         let elapsed = self.clock.now().since(Time::START);
         let mut summary = Summary::new(&self.tally, known.then_some(counts), elapsed);
-        summary.limited = self.options.limit.is_some();
         summary.notices = self.notices(earlier, moved);
+        if let (Some(limit), None) = (self.options.limit, &self.stop) {
+            summary.limit(limit, self.tally.recorded());
+        }
         let failed_before = summary.failures.saturating_sub(summary.failed);
         if failed_before > 0 {
             summary.notices.push(format!(

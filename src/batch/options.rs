@@ -34,7 +34,7 @@ pub struct Options {
     pub ordered: bool,
     /// Whether what failed for good is done again.
     pub retry_failed: bool,
-    /// At most so many lines. Default: all.
+    /// At most so many of the lines that are left to do. Default: all.
     pub limit: Option<u64>,
     /// How long what is in flight may take after a first signal. Default 1 s.
     pub grace: Duration,

@@ -22,15 +22,14 @@ pub struct Outcome {
 
 impl Outcome {
     /// 0 if all is done and succeeded, 1 if something failed or is left, 130 or 143 if a signal
-    /// came first. Where the number of lines was limited, only those count.
+    /// came first. What was left because the number of lines was limited does not count.
     #[must_use]
     pub fn exit_code(&self) -> u8 {
         let summary = &self.summary;
         let unfinished: u64 = summary.unfinished_by.values().sum();
-        let left = match summary.left {
-            Some(left) if !summary.limited => left,
-            _ => unfinished,
-        };
+        let left = summary.left.map_or(unfinished, |left| {
+            left - summary.left_by_limit.unwrap_or_default()
+        });
         match self.interrupted {
             Some(signal) => signal.exit_code(),
             None => u8::from(summary.stopped.is_some() || summary.failures > 0 || left > 0),
@@ -59,6 +58,9 @@ pub struct Summary {
     pub unfinished_by: BTreeMap<String, u64>,
     /// Lines without a final record, if the whole input is known.
     pub left: Option<u64>,
+    /// Of these, lines that were not tried because the number of lines was limited. None if it was
+    /// not, and if the input was not read to its end.
+    pub left_by_limit: Option<u64>,
     /// Attempts that the server refused for going too fast or for being full.
     pub refused: u64,
     /// Lines that an earlier run had sent too when it was killed.
@@ -74,9 +76,6 @@ pub struct Summary {
     /// Lines whose last record is a final failure, of this run or an earlier one.
     #[serde(skip)]
     pub(crate) failures: u64,
-    /// Whether the number of lines was limited.
-    #[serde(skip)]
-    pub(crate) limited: bool,
     /// Why the run stopped before its end, if it did.
     pub stopped: Option<String>,
     /// What else is worth knowing.
@@ -111,7 +110,7 @@ impl Summary {
             unfinished_by: named(&tally.unfinished),
             left: counts.map(|counts| counts.lines - counts.last),
             failures: counts.map_or_else(|| tally.all_failed(), |counts| counts.failed),
-            limited: false,
+            left_by_limit: None,
             refused: tally.refused,
             sent_again: tally.again,
             elapsed_ms: elapsed.as_millis() as u64,
@@ -123,6 +122,25 @@ impl Summary {
                 .collect(),
             stopped: None,
             notices: Vec::new(),
+        }
+    }
+}
+
+impl Summary {
+    /// Says what was left because only `limit` lines were to be done.
+    pub(crate) fn limit(&mut self, limit: u64, recorded: u64) {
+        let unfinished: u64 = self.unfinished_by.values().sum();
+        self.left_by_limit = self.left.map(|left| left.saturating_sub(unfinished));
+        match self.left_by_limit {
+            Some(0) => {}
+            Some(left) => self.notices.push(format!(
+                "{} lines are left because of --limit {limit}: without it they are done",
+                Grouped(left)
+            )),
+            None if recorded >= limit => self.notices.push(format!(
+                "what comes after {limit} lines was not read, because of --limit {limit}"
+            )),
+            None => {}
         }
     }
 }

@@ -1,8 +1,11 @@
 //! The subcommands of `paceline`: one file each, with its arguments and what it prints.
 
+mod completions;
+mod config;
 mod demo;
 mod files;
 mod inspect;
+mod man;
 mod mock;
 mod run;
 mod simulate;
@@ -18,6 +21,8 @@ use std::process::ExitCode;
 pub(crate) enum Command {
     /// Send the requests of a file, once each.
     Run(Box<run::Args>),
+    /// Look at a file of settings.
+    Config(config::Args),
     /// Show what paceline does, with no key and no network.
     Demo(demo::Args),
     /// Show what paceline reads in a response.
@@ -26,6 +31,10 @@ pub(crate) enum Command {
     Mock(mock::Args),
     /// Run scenarios in virtual time.
     Simulate(simulate::Args),
+    /// Write a completion script for a shell.
+    Completions(completions::Args),
+    /// Write the manual page.
+    Man(man::Args),
 }
 
 impl Command {
@@ -33,10 +42,13 @@ impl Command {
     pub(crate) fn run(self) -> ExitCode {
         match self {
             Self::Run(args) => run::run(*args),
+            Self::Config(args) => config::run(args),
             Self::Demo(args) => demo::run(args),
             Self::Inspect(args) => inspect::run(args),
             Self::Mock(args) => mock::run(args),
             Self::Simulate(args) => simulate::run(args),
+            Self::Completions(args) => completions::run(&args),
+            Self::Man(args) => man::run(&args),
         }
     }
 }

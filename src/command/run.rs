@@ -13,7 +13,7 @@ use paceline::batch::{self, Error, Input, Options, Replays, Show};
 use paceline::{ApiKey, Ceiling, Profile, Settings};
 use reqwest::Url;
 
-use super::files;
+use super::{config, files};
 
 /// Sends the requests of a file, once each, as fast as the API allows.
 #[derive(clap::Args)]
@@ -40,7 +40,7 @@ pub(crate) struct Args {
     /// Which vendor's API it is [default: by its host]; a wrong name lists those that are known.
     #[arg(long, value_name = "VENDOR", value_parser = profile)]
     profile: Option<Profile>,
-    /// Settings of the limiter, in TOML; options win over it.
+    /// Settings of the limiter, in TOML; options win over it; see paceline config check.
     #[arg(long, value_name = "FILE")]
     config: Option<PathBuf>,
     /// Never more than this per key, such as 500/1m or 1/1s+10%; may be repeated.
@@ -85,8 +85,8 @@ pub(crate) struct Args {
         value_parser = humantime::parse_duration
     )]
     grace: Duration,
-    /// Stop after so many requests.
-    #[arg(long, value_name = "N")]
+    /// Do only the first N of the lines that are left to do: a trial before the whole.
+    #[arg(long, value_name = "N", value_parser = clap::value_parser!(u64).range(1..))]
     limit: Option<u64>,
     /// Check everything, send nothing, change nothing.
     #[arg(long)]
@@ -173,7 +173,7 @@ impl Args {
 
     fn settings(&self) -> Result<Settings, String> {
         let mut settings = match &self.config {
-            Some(path) => settings_in_file(path)?,
+            Some(path) => config::settings_in(path)?,
             None => Settings::default(),
         };
         if self.config.is_none() || self.max_wait.is_some() {
@@ -298,18 +298,6 @@ enum Form {
     Json,
 }
 
-fn settings_in_file(path: &Path) -> Result<Settings, String> {
-    let shown = path.display();
-    let text = fs::read_to_string(path)
-        .map_err(|error| format!("cannot read the settings in {shown}: {error}"))?;
-    let mut settings: Settings =
-        toml::from_str(&text).map_err(|error| format!("{shown} cannot be used: {error}"))?;
-    // A batch has time, unless the file says that it has not.
-    let says = toml::from_str::<toml::Table>(&text).is_ok_and(|file| file.contains_key("max_wait"));
-    settings.max_wait = settings.max_wait.filter(|_| says);
-    Ok(settings)
-}
-
 fn profile(name: &str) -> Result<Profile, String> {
     Profile::by_name(name).ok_or_else(|| {
         let names: Vec<_> = Profile::names().collect();
@@ -365,5 +353,6 @@ Example:
   paceline run hotels.jsonl -o prices.jsonl --key-file keys.txt \\
       --auth query:applicationId --rate 1/1s+10%
 
-Exit codes: 0 all done and all succeeded, 1 something failed or is left to do,
-2 wrong usage, 130 or 143 stopped by a signal; the same command goes on.";
+Exit codes: 0 all done and all succeeded (with --limit: all that it let through),
+1 something failed or is left to do, 2 wrong usage, 130 or 143 stopped by a
+signal; the same command goes on.";

@@ -6,6 +6,7 @@ mod kills;
 mod memory;
 mod requests;
 mod server;
+mod setup;
 mod usage;
 
 use std::fs;

@@ -186,10 +186,27 @@ fn a_dry_run_says_what_would_be_done_and_touches_nothing() {
 fn a_limit_does_so_many_and_the_next_run_the_rest() {
     let server = server();
     let input: String = (0..10).map(|n| format!("{{\"url\":\"/{n}\"}}\n")).collect();
-    let batch = Batch::new(&input, &server.url()).with(&["--limit", "4"]);
-    assert_eq!((batch.run().code(), server.calls().len()), (0, 4));
-    assert_eq!((batch.run().code(), server.calls().len()), (0, 8));
-    assert_eq!((batch.run().code(), server.calls().len()), (0, 10));
+    let batch = Batch::new(&input, &server.url()).with(&["--limit", "4", "--summary", "json"]);
+    for (sent, left) in [(4, 6), (8, 2), (10, 0)] {
+        let end = batch.run();
+        assert_eq!((end.code(), server.calls().len()), (0, sent));
+        assert_eq!(end.summary()["left_by_limit"], left);
+        assert_eq!(end.stderr.contains("because of --limit 4"), left > 0);
+    }
+}
+
+#[test]
+fn what_a_limit_did_not_leave_is_not_excused_by_it() {
+    let server = Server::new(|_| Answer::json(429, "{}"));
+    let input: String = (0..3).map(|n| format!("{{\"url\":\"/{n}\"}}\n")).collect();
+    let batch = Batch::new(&input, &server.url());
+    let batch = batch.with(&["--limit", "1", "--max-attempts", "1", "--summary", "json"]);
+    let end = batch.run();
+    assert_eq!(end.code(), 1);
+    assert_eq!(
+        (&end.summary()["left"], &end.summary()["left_by_limit"]),
+        (&3.into(), &2.into())
+    );
 }
 
 #[test]
