@@ -5,12 +5,16 @@
 
 use std::borrow::Cow;
 
+use super::codes::{about_key, code, contains, guess};
+use super::draft::{Draft, Source, seconds};
+use super::durations::duration;
 use super::findings::Findings;
 use super::json::{self, Place, Scalar};
-use super::tally::{Draft, Source, seconds};
+use super::spending::Spending;
 use super::text;
-use super::values::{Decimal, Unit, Written, count, duration};
+use super::values::{Decimal, Unit, Written, count};
 use super::vendors::{Code, Field, Key, Says, Text, Told, Vendor, all};
+use super::xml;
 use super::{Dimension, Reset};
 
 /// Reads a body into findings.
@@ -35,8 +39,7 @@ pub(crate) fn read<'a>(
         vendor,
         refused,
         violation: None,
-        refill: None,
-        usage: [0.0; 4],
+        spending: Spending::default(),
         no_quota: false,
     };
     match start.first() {
@@ -44,7 +47,13 @@ pub(crate) fn read<'a>(
         Some(b'<') => {
             // A page says something, if only to people.
             reader.found.evidence.spoke |= refused;
-            xml(start, |place, scalar| reader.told(place, scalar));
+            xml::visit(start, |name, text| {
+                let place = Place {
+                    path: &[name],
+                    object: 0,
+                };
+                reader.told(place, Scalar::Text(text));
+            });
         }
         Some(_) if refused => {
             let line = start.trim_ascii();
@@ -66,10 +75,7 @@ struct Reader<'r, 'a> {
     refused: bool,
     /// The quota violation that is being told, and the object that tells it.
     violation: Option<(u32, Draft<'a>)>,
-    /// How fast a bucket refills, per second.
-    refill: Option<(Key<'static>, f64)>,
-    /// Tokens in, out, in all, and read from or written to a cache beside those in.
-    usage: [f64; 4],
+    spending: Spending,
     /// The type `insufficient_quota` was told: a family of errors, whose code may say that it passes.
     no_quota: bool,
 }
@@ -86,8 +92,11 @@ impl<'a> Reader<'_, 'a> {
         if let Some(field) = fields.chain(shared).find(|field| field.is(place.path)) {
             self.field(field, scalar);
         }
-        if !self.vendor.replays.is_empty() && !self.refused {
-            self.usage(name, outer, scalar);
+        if let Scalar::Number(tokens) = scalar
+            && !self.refused
+            && !self.vendor.replays.is_empty()
+        {
+            self.spending.usage(name, outer, tokens);
         }
         if self.refused {
             if let (b"violated-policies", Scalar::Text(policy)) = (name, scalar)
@@ -253,9 +262,7 @@ impl<'a> Reader<'_, 'a> {
                 }
             }
             Told::Refill(key) => {
-                self.refill = count(value)
-                    .filter(|rate| *rate > 0.0)
-                    .map(|rate| (key, rate))
+                self.spending.refill(key, value);
             }
             Told::Status => {
                 self.found.evidence.status =
@@ -337,73 +344,12 @@ impl<'a> Reader<'_, 'a> {
         }
     }
 
-    /// What a language model's answer says that it used.
-    fn usage(&mut self, name: &[u8], outer: &[&[u8]], scalar: Scalar<'_>) {
-        let Scalar::Number(value) = scalar else {
-            return;
-        };
-        if !matches!(outer.last(), Some(&(b"usage" | b"usageMetadata"))) {
-            return;
-        }
-        let place = match name {
-            b"prompt_tokens" | b"input_tokens" | b"promptTokenCount" => 0,
-            b"completion_tokens" | b"output_tokens" | b"candidatesTokenCount" => 1,
-            b"total_tokens" | b"totalTokenCount" => 2,
-            b"cache_read_input_tokens" | b"cache_creation_input_tokens" => 3,
-            _ => return,
-        };
-        let tokens = count(value).filter(|tokens| *tokens >= 0.0).unwrap_or(0.0);
-        if place == 3 {
-            self.usage[3] += tokens
-        } else {
-            self.usage[place] = tokens
-        }
-    }
-
     fn finish(mut self) {
         self.end_violation();
         if self.no_quota && self.found.evidence.code != Some(Says::Rate) {
             self.found.evidence.code = self.found.evidence.code.max(Some(Says::Funds));
         }
-        let [input, output, total, cached] = self.usage;
-        if input + output + total + cached > 0.0 {
-            self.found.costs(Dimension::InputTokens, input + cached);
-            self.found.costs(Dimension::OutputTokens, output);
-            self.found
-                .costs(Dimension::Tokens, total.max(input + cached + output));
-        }
-        let Some((key, rate)) = self.refill else {
-            return;
-        };
-        let cost = self
-            .found
-            .cost
-            .iter()
-            .find(|(dimension, _)| *dimension == key.dimension);
-        let cost = cost.map_or(0.0, |(_, cost)| *cost);
-        let after = |amount: f64| {
-            let written = Written::Span(super::values::Span {
-                length: seconds(amount / rate).unwrap_or_default(),
-                grain: std::time::Duration::from_millis(1),
-            });
-            written.wait(Unit::Seconds, 0)
-        };
-        let Some(draft) = self
-            .found
-            .tally
-            .drafts
-            .iter_mut()
-            .find(|draft| draft.dimension == key.dimension)
-        else {
-            return;
-        };
-        let (Some(limit), Some(left)) = (draft.limit, draft.remaining) else {
-            return;
-        };
-        draft.reset = Some(after(limit - left).into());
-        if self.found.evidence.code.is_some() && cost > left {
-            self.found.body_wait = Some(after(cost - left));
-        }
+        self.spending.settle(self.found);
     }
 }
 
@@ -414,76 +360,6 @@ impl Field {
             .rsplit('.')
             .all(|name| names.next().is_some_and(|at| *at == name.as_bytes()))
     }
-}
-
-/// What a code says: in the vendor's own words first, then in those that all share.
-pub(crate) fn code(vendor: &Vendor, text: &[u8], own_only: bool) -> Option<Says> {
-    let is = |code: &&Code| code.0.as_bytes() == text;
-    let own = vendor.own.codes.iter().find(is);
-    let found = own.or_else(|| {
-        (!own_only)
-            .then(|| all().flat_map(|vendor| vendor.codes).find(is))
-            .flatten()
-    });
-    found.map(|code| code.1)
-}
-
-/// What a code that no table lists says by the words in it.
-fn guess(text: &[u8]) -> Option<Says> {
-    let has = |word: &str| contains(text, word.as_bytes());
-    let rate = [
-        "ratelimit",
-        "rate_limit",
-        "rate-limit",
-        "throttl",
-        "toomanyrequests",
-        "too_many_requests",
-    ];
-    if rate.iter().any(|word| has(word)) {
-        Some(Says::Rate)
-    } else if has("overload") || has("queue_full") {
-        Some(Says::Overloaded)
-    } else {
-        None
-    }
-}
-
-/// What a message says about the key that was sent.
-fn about_key(message: &[u8]) -> Option<Says> {
-    let has = |words: &[&str]| words.iter().any(|word| contains(message, word.as_bytes()));
-    let key = has(&[
-        "api key",
-        "api_key",
-        "apikey",
-        "access key",
-        "token",
-        "credential",
-        "secret",
-    ]);
-    if (key || has(&["account"]))
-        && has(&[
-            "revoked",
-            "disabled",
-            "deleted",
-            "deactivated",
-            "suspended",
-            "terminated",
-        ])
-    {
-        return Some(Says::Revoked);
-    }
-    let bad = has(&[
-        "invalid",
-        "incorrect",
-        "not valid",
-        "expired",
-        "missing",
-        "unauthorized",
-        "unauthenticated",
-        "not recognized",
-        "bad credentials",
-    ]);
-    (key && bad).then_some(Says::Unauthorized)
 }
 
 /// Which quota a violation's id names: `GenerateRequestsPerDayPerProjectPerModel-FreeTier`.
@@ -516,41 +392,6 @@ fn violated(id: &str) -> Key<'_> {
 /// Whether a name may hold a code or a sentence about the response.
 fn says(name: &[u8]) -> bool {
     NAMES.iter().any(|known| known.as_bytes() == name)
-}
-
-/// Tells the text of every element of an XML body; an HTML page tells nothing.
-fn xml<'a>(text: &'a [u8], mut tell: impl FnMut(Place<'_, 'a>, Scalar<'a>)) {
-    let start = text.get(..15).unwrap_or(text);
-    if contains(start, b"<html") || contains(start, b"<!doctype html") {
-        return;
-    }
-    let mut rest = text;
-    while let Some(open) = rest.iter().position(|&byte| byte == b'<') {
-        rest = &rest[open + 1..];
-        let Some(close) = rest.iter().position(|&byte| byte == b'>') else {
-            return;
-        };
-        let (name, after) = (&rest[..close], &rest[close + 1..]);
-        let Some(end) = after.iter().position(|&byte| byte == b'<') else {
-            return;
-        };
-        if !after[..end].trim_ascii().is_empty() {
-            tell(
-                Place {
-                    path: &[name],
-                    object: 0,
-                },
-                Scalar::Text(after[..end].trim_ascii()),
-            );
-        }
-        rest = after;
-    }
-}
-
-/// Whether a text holds a word, in any case.
-pub(crate) fn contains(text: &[u8], word: &[u8]) -> bool {
-    text.windows(word.len())
-        .any(|window| window.eq_ignore_ascii_case(word))
 }
 
 /// The names under which bodies keep codes and sentences about the response.

@@ -36,9 +36,11 @@ mod tests {
         );
         let groups = [
             "Standards, gateways and frameworks",
-            "Language models and inference",
+            "Language models",
+            "Inference as a service",
             "Developer platforms and clouds",
-            "Business software",
+            "Shops, payments, books, customers and messages",
+            "Documents, tasks, identity and talk",
             "Social networks, media and games",
             "Maps, markets, research data and exchanges",
         ];

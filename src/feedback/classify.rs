@@ -6,8 +6,8 @@
 
 use std::time::Duration;
 
+use super::draft::Draft;
 use super::findings::{Evidence, Findings};
-use super::tally::Draft;
 use super::vendors::{Anchor, Own, Says};
 use super::{Cause, Class, Dimension, Fault, dates};
 

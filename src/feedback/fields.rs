@@ -10,8 +10,9 @@ use std::time::Duration;
 use smallvec::SmallVec;
 
 use super::dates;
+use super::draft::{Draft, Source, seconds};
 use super::json::{self, Scalar};
-use super::tally::{Draft, Source, Tally, seconds};
+use super::tally::Tally;
 use super::values::{Delay, Unit, Written, count, grouped, trim};
 use super::vendors::{Key, Own, Part};
 use super::{Dimension, Reset};
@@ -64,14 +65,11 @@ fn family<'a>(
             }
         }
     };
-    for (other, part, value) in lists {
-        if other.family == key.family
-            && *part == Part::Item
-            && value.trim_ascii_start().starts_with(b"{")
-        {
-            object(tally, key, value);
-            return;
-        }
+    let braces = |list: &&(Key<'_>, Part, &[u8])| {
+        list.0.family == key.family && list.1 == Part::Item && trim(list.2).starts_with(b"{")
+    };
+    if let Some((_, _, value)) = lists.iter().find(braces) {
+        return object(tally, key, value);
     }
     let (mut items, mut policies) = (Members::new(), Members::new());
     gather(Part::Item, &mut items);
@@ -103,28 +101,14 @@ fn family<'a>(
         Some(place) => tally.drafts.remove(place),
         None => Draft::new(key, Source::Header),
     };
-    let first = |part: Part, members: &Members<'_>| {
-        let told = |list: &&(Key<'_>, Part, &[u8])| list.0.family == key.family && list.1 == part;
-        let whole = lists.iter().find(told).and_then(|list| grouped(list.2));
-        whole.or_else(|| members.first().and_then(|member| member.value))
-    };
-    draft.limit = draft.limit.or_else(|| first(Part::Limit, &live.limit));
-    draft.remaining = draft
-        .remaining
-        .or_else(|| first(Part::Remaining, &live.remaining));
-    draft.used = draft.used.or_else(|| first(Part::Used, &live.used));
+    live.first(&mut draft, key, lists);
     // Draft 7: a dictionary of the same three.
     for item in &items {
         draft.limit = draft.limit.or(item.quota);
         draft.remaining = draft.remaining.or(item.remaining);
         draft.reset = draft.reset.or_else(|| delay(item.reset?, tally.now));
     }
-    let mut rest = Members::new();
-    let alone = live.limit.len() == 1 && live.limit[0].window.is_some();
-    rest.extend(
-        live.limit
-            .drain(usize::from(!alone).min(live.limit.len())..),
-    );
+    let mut rest = live.policies();
     rest.extend(policies);
     describe(tally, key, draft, rest);
 }
@@ -155,6 +139,29 @@ impl<'a> Live<'a> {
             && [&self.limit, &self.remaining, &self.reset, &self.used]
                 .iter()
                 .any(|list| list.len() > 1)
+    }
+
+    /// Adds the first of each to what was told alone.
+    fn first(&self, draft: &mut Draft<'a>, key: &Key<'a>, lists: &[(Key<'a>, Part, &'a [u8])]) {
+        let first = |part: Part, members: &Members<'_>| {
+            let told = lists
+                .iter()
+                .find(|list| list.0.family == key.family && list.1 == part);
+            let whole = told.and_then(|list| grouped(list.2));
+            whole.or_else(|| members.first().and_then(|member| member.value))
+        };
+        draft.limit = draft.limit.or_else(|| first(Part::Limit, &self.limit));
+        draft.remaining = draft
+            .remaining
+            .or_else(|| first(Part::Remaining, &self.remaining));
+        draft.used = draft.used.or_else(|| first(Part::Used, &self.used));
+    }
+
+    /// What stands after the live limit; a lone limit with a window is its own policy.
+    fn policies(mut self) -> Members<'a> {
+        let alone = self.limit.len() == 1 && self.limit[0].window.is_some();
+        let from = usize::from(!alone).min(self.limit.len());
+        self.limit.drain(from..).collect()
     }
 
     fn zip(self, tally: &mut Tally<'a>, key: &Key<'a>, policies: &Members<'a>, own: &Own) {

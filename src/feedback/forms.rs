@@ -6,8 +6,9 @@
 use std::borrow::Cow;
 use std::time::Duration;
 
+use super::draft::{Draft, Source, seconds};
 use super::json::{self, Scalar};
-use super::tally::{Draft, Source, Tally, seconds};
+use super::tally::Tally;
 use super::values::{Decimal, Unit, Written, count};
 use super::vendors::{Form, Key, Part, Says};
 use super::{Clock, Reset};
@@ -21,112 +22,96 @@ pub(crate) fn read<'a>(
 ) -> Option<Says> {
     match form {
         Form::UsedOfLimit => used_of_limit(tally, key, value),
-        Form::NamedUsage => {
-            for part in value.split(|&byte| byte == b';') {
-                if let Some((name, usage)) = pair(part, b'=') {
-                    let usage = usage.split(|&byte| byte == b'(').next().unwrap_or(usage);
-                    used_of_limit(
-                        tally,
-                        &Key {
-                            scope: name,
-                            ..*key
-                        },
-                        usage,
-                    );
-                }
-            }
-        }
-        Form::Assignments => {
-            for part in value.split(|&byte| byte == b';') {
-                let Some((name, number)) = pair(part, b'=') else {
-                    continue;
-                };
-                let part = match name {
-                    "total" | "limit" => Part::Limit,
-                    "remaining" => Part::Remaining,
-                    "resets" | "reset" => Part::Reset(Unit::Seconds),
-                    _ => continue,
-                };
-                tally.part(key, part, number, Source::Header);
-            }
-        }
-        Form::Buckets => value
-            .split(|&byte| byte == b',')
-            .for_each(|text| bucket(tally, key, text)),
-        Form::LimitsByWindow | Form::UsedByWindow => {
-            let part = if form == Form::LimitsByWindow {
-                Part::Limit
-            } else {
-                Part::Used
-            };
-            for text in value.split(|&byte| byte == b',') {
-                let Some((number, window)) = pair(text, b':') else {
-                    continue;
-                };
-                let (Some(number), Some(window)) =
-                    (count(number.as_bytes()), Decimal::read(window))
-                else {
-                    continue;
-                };
-                let window = u32::try_from(window.whole).unwrap_or(0);
-                tally.number(&Key { window, ..*key }, part, number, Source::Header);
-            }
-        }
-        Form::NamedRemaining => {
-            for text in value.split(|&byte| byte == b',') {
-                let Some((scope, number)) = pair(text, b';') else {
-                    continue;
-                };
-                let window = trailing_window(scope);
-                tally.part(
-                    &Key {
-                        scope,
-                        window,
-                        ..*key
-                    },
-                    Part::Remaining,
-                    number,
-                    Source::Header,
-                );
-            }
-        }
+        Form::NamedUsage => each(value, b';', |text| named_usage(tally, key, text)),
+        Form::Assignments => each(value, b';', |text| assignment(tally, key, text)),
+        Form::Buckets => each(value, b',', |text| bucket(tally, key, text)),
+        Form::LimitsByWindow => each(value, b',', |text| by_window(tally, key, Part::Limit, text)),
+        Form::UsedByWindow => each(value, b',', |text| by_window(tally, key, Part::Used, text)),
+        Form::NamedRemaining => each(value, b',', |text| named_remaining(tally, key, text)),
         Form::Categories => return categories(tally, key, value),
-        Form::PerSecondOfGroup => {
-            let parts = || {
-                value
-                    .split(|&byte| byte == b';')
-                    .filter_map(|part| pair(part, b'='))
-            };
-            let group = parts()
-                .find(|(name, _)| *name == "group")
-                .and_then(|(_, group)| text(group));
-            if let Some((_, left)) = parts().find(|(name, _)| *name == "sec") {
-                let key = Key {
-                    scope: group.unwrap_or(""),
-                    window: 1,
-                    ..*key
-                };
-                tally.part(&key, Part::Remaining, left, Source::Header);
-            }
-        }
+        Form::PerSecondOfGroup => per_second(tally, key, value),
         Form::Percentages => percentages(tally, key, value),
         Form::UsedBySuffix => {
             // The star of the row stands for the interval: `1m`, `10s`, `1d`.
             if let Some(window) = interval(key.family) {
-                tally.part(
-                    &Key {
-                        window,
-                        family: "",
-                        ..*key
-                    },
-                    Part::Used,
-                    value,
-                    Source::Header,
-                );
+                let key = Key {
+                    window,
+                    family: "",
+                    ..*key
+                };
+                tally.part(&key, Part::Used, value, Source::Header);
             }
         }
     }
     None
+}
+
+fn each<'a>(value: &'a [u8], sign: u8, take: impl FnMut(&'a [u8])) {
+    value.split(|&byte| byte == sign).for_each(take);
+}
+
+/// `api-usage=18/15000`, perhaps with a remark in parentheses
+fn named_usage<'a>(tally: &mut Tally<'a>, key: &Key<'a>, text: &'a [u8]) {
+    if let Some((scope, usage)) = pair(text, b'=') {
+        let usage = usage.split(|&byte| byte == b'(').next().unwrap_or(usage);
+        used_of_limit(tally, &Key { scope, ..*key }, usage);
+    }
+}
+
+/// `total=100`
+fn assignment<'a>(tally: &mut Tally<'a>, key: &Key<'a>, text: &'a [u8]) {
+    let Some((name, number)) = pair(text, b'=') else {
+        return;
+    };
+    let part = match name {
+        "total" | "limit" => Part::Limit,
+        "remaining" => Part::Remaining,
+        "resets" | "reset" => Part::Reset(Unit::Seconds),
+        _ => return,
+    };
+    tally.part(key, part, number, Source::Header);
+}
+
+/// `20:1`: a number per so many seconds
+fn by_window<'a>(tally: &mut Tally<'a>, key: &Key<'a>, part: Part, text: &'a [u8]) {
+    let Some((number, window)) = pair(text, b':') else {
+        return;
+    };
+    if let (Some(number), Some(window)) = (count(number.as_bytes()), Decimal::read(window)) {
+        let window = u32::try_from(window.whole).unwrap_or(0);
+        tally.number(&Key { window, ..*key }, part, number, Source::Header);
+    }
+}
+
+/// `Area/Name3Min;133`
+fn named_remaining<'a>(tally: &mut Tally<'a>, key: &Key<'a>, text: &'a [u8]) {
+    if let Some((scope, number)) = pair(text, b';') {
+        let key = Key {
+            scope,
+            window: trailing_window(scope),
+            ..*key
+        };
+        tally.part(&key, Part::Remaining, number, Source::Header);
+    }
+}
+
+/// `group=default; min=1800; sec=29`
+fn per_second<'a>(tally: &mut Tally<'a>, key: &Key<'a>, value: &'a [u8]) {
+    let find = |wanted: &str| {
+        let parts = value.split(|&byte| byte == b';');
+        parts
+            .filter_map(|part| pair(part, b'='))
+            .find(|(name, _)| *name == wanted)
+    };
+    if let Some((_, left)) = find("sec") {
+        let group = find("group").and_then(|(_, group)| text(group));
+        let key = Key {
+            scope: group.unwrap_or(""),
+            window: 1,
+            ..*key
+        };
+        tally.part(&key, Part::Remaining, left, Source::Header);
+    }
 }
 
 /// `32/40`
@@ -253,15 +238,8 @@ fn percentages<'a>(tally: &mut Tally<'a>, key: &Key<'a>, value: &'a [u8]) {
                 let Some(used) = count(number).filter(|used| *used >= 0.0) else {
                     return;
                 };
-                let mut scope = key.scope.to_owned();
-                for part in outer.iter().chain([&kind]).filter_map(|part| text(part)) {
-                    if !part.is_empty() && part.len() < 80 {
-                        scope.push_str(if scope.is_empty() { "" } else { "/" });
-                        scope.push_str(part);
-                    }
-                }
-                scope.push_str(if scope.is_empty() { "" } else { "/" });
-                scope.push_str(what);
+                let names = outer.iter().chain([&kind]).filter_map(|part| text(part));
+                let scope = joined([key.scope].into_iter().chain(names).chain([what]));
                 let mut draft = Draft::new(key, Source::Header);
                 draft.scope = Cow::Owned(scope);
                 (draft.limit, draft.used) = (Some(100.0), Some(used));
@@ -270,6 +248,18 @@ fn percentages<'a>(tally: &mut Tally<'a>, key: &Key<'a>, value: &'a [u8]) {
             _ => {}
         }
     });
+}
+
+/// Names with slashes between them; empty ones and overlong ones are left out.
+fn joined<'a>(names: impl Iterator<Item = &'a str>) -> String {
+    let mut all = String::new();
+    for name in names.filter(|name| !name.is_empty() && name.len() < 80) {
+        if !all.is_empty() {
+            all.push('/');
+        }
+        all.push_str(name);
+    }
+    all
 }
 
 /// Two sides of a sign; the left one is a name.

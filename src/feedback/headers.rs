@@ -2,21 +2,22 @@
 
 use http::HeaderMap;
 
-use super::body;
+use super::codes;
+use super::draft::Source;
 use super::fields;
 use super::findings::Findings;
 use super::forms;
+use super::index;
 use super::names;
-use super::tally::Source;
-use super::values::{Decimal, Delay, Unit, Written, count};
+use super::values::{Decimal, Delay, Unit, count};
 use super::vendors::{Meaning, Part, Vendor};
 
 /// Reads all headers into findings.
 pub(crate) fn read<'a>(found: &mut Findings<'a>, vendor: &'static Vendor, headers: &'a HeaderMap) {
     for (name, value) in headers {
-        if let Some(meaning) = names::listed(vendor, name.as_str()) {
+        if let Some(meaning) = index::find(vendor, name.as_str()) {
             take(found, vendor, meaning, value.as_bytes());
-        } else if let Some(meaning) = names::unlisted(vendor, name.as_str()) {
+        } else if let Some(meaning) = names::read(vendor, name.as_str()) {
             take(found, vendor, &meaning, value.as_bytes());
         }
     }
@@ -50,12 +51,12 @@ fn take<'a>(
             found.vendor_wait = longer(found.vendor_wait, delay);
         }
         Meaning::WaitAndReset(key, unit) => {
-            let delay = Written::read(value, now).map(|written| written.wait(*unit, now));
-            let delay = delay.filter(|delay| !delay.after.is_zero());
+            let delay = fields::waits(value, now, *unit).filter(|delay| !delay.after.is_zero());
             found.vendor_wait = longer(found.vendor_wait, delay);
             if delay.is_some() {
-                let part = Part::Reset(*unit);
-                found.tally.part(key, part, value, Source::Header);
+                found
+                    .tally
+                    .part(key, Part::Reset(*unit), value, Source::Header);
             }
         }
         Meaning::RetryAfter => {
@@ -68,20 +69,11 @@ fn take<'a>(
             b"false" => found.should_retry = Some(false),
             _ => {}
         },
-        Meaning::Pushback => match value.strip_prefix(b"-") {
-            Some(digits) if Decimal::read(digits).is_some() => found.should_retry = Some(false),
-            _ => {
-                found.vendor_wait =
-                    longer(found.vendor_wait, fields::waits(value, now, Unit::Millis))
-            }
-        },
+        Meaning::Pushback => pushback(found, value),
         Meaning::Code => {
-            let code = value
-                .split(|&byte| byte == b':')
-                .next()
-                .unwrap_or(value)
-                .trim_ascii();
-            let says = body::code(vendor, code, false);
+            // AWS adds an address: `ThrottlingException:http://…`
+            let code = value.split(|&byte| byte == b':').next().unwrap_or(value);
+            let says = codes::code(vendor, code.trim_ascii(), false);
             found.evidence.code = found.evidence.code.max(says);
             found.evidence.spoke = true;
         }
@@ -94,6 +86,16 @@ fn take<'a>(
             }
         }
         Meaning::Nothing => {}
+    }
+}
+
+/// Milliseconds, or a negative number for never.
+fn pushback(found: &mut Findings<'_>, value: &[u8]) {
+    if value.strip_prefix(b"-").and_then(Decimal::read).is_some() {
+        found.should_retry = Some(false);
+    } else {
+        let delay = fields::waits(value, found.tally.now, Unit::Millis);
+        found.vendor_wait = longer(found.vendor_wait, delay);
     }
 }
 

@@ -8,20 +8,26 @@
 mod body;
 pub mod catalogue;
 mod classify;
+mod codes;
 mod dates;
+mod draft;
+mod durations;
 mod estimate;
 mod fields;
 mod findings;
 mod forms;
 mod headers;
+mod index;
 mod json;
 mod names;
 mod profile;
 mod scope;
+mod spending;
 mod tally;
 mod text;
 mod values;
 mod vendors;
+mod xml;
 
 use std::borrow::Cow;
 use std::time::{Duration, SystemTime};
@@ -64,7 +70,7 @@ pub fn read(
         let kind = headers
             .get(header::CONTENT_TYPE)
             .map_or(&b""[..], |kind| kind.as_bytes());
-        let page = body::contains(kind, b"text/html");
+        let page = codes::contains(kind, b"text/html");
         if !page && (refused || vendor.own.ok_bodies || !vendor.replays.is_empty()) {
             body::read(&mut found, vendor, refused, body);
         }

@@ -1,23 +1,15 @@
-//! What the name of a header says: the index over the table's names, and a grammar for the names
-//! of the common families that no row lists.
+//! What the name of a header says that no row of the table lists: a grammar for the names of the
+//! common families.
 //!
-//! A typical response has fifteen headers, and few speak of limits. So a name is hashed once and
-//! looked up in a table built by the compiler; only names with "ratelimit" in them are read word
-//! by word.
+//! Only names with "ratelimit" in them are read word by word.
 
 use super::Dimension;
 use super::values::Unit;
-use super::vendors::{Header, Key, Meaning, Part, VENDORS, Vendor, same};
+use super::vendors::{Header, Key, Meaning, Part, VENDORS, Vendor};
 
-/// What a row of the table says about a header of a vendor.
+/// What the name of a header says.
 #[inline]
-pub(crate) fn listed(vendor: &'static Vendor, name: &str) -> Option<&'static Meaning<'static>> {
-    INDEX.find(vendor, name)
-}
-
-/// What the name of a header says that no row lists.
-#[inline]
-pub(crate) fn unlisted<'a>(vendor: &'static Vendor, name: &'a str) -> Option<Meaning<'a>> {
+pub(crate) fn read<'a>(vendor: &'static Vendor, name: &'a str) -> Option<Meaning<'a>> {
     if let Some(row) = vendor.own.headers.last()
         && row.name.ends_with('*')
         && let Some(means) = vendor.own.headers.iter().find_map(|row| star(row, name))
@@ -334,147 +326,6 @@ const WINDOWS: [(&str, u32); 20] = [
     ("1h", 3600),
 ];
 
-/// The rows' names by their hash, with open addressing.
-struct Index {
-    /// By length, a bit for each mark that a name of this length has.
-    marks: [u64; LONGEST],
-    slots: [u16; SLOTS],
-    entries: [Entry; MOST],
-}
-
-/// A header of the table.
-#[derive(Clone, Copy)]
-struct Entry {
-    name: &'static str,
-    means: Meaning<'static>,
-    /// The only vendor whose header it is.
-    own: Option<&'static Vendor>,
-}
-
-impl Index {
-    /// The vendor's own meaning of a name before the one that all share.
-    #[inline]
-    fn find(
-        &'static self,
-        vendor: &'static Vendor,
-        name: &str,
-    ) -> Option<&'static Meaning<'static>> {
-        let bytes = name.as_bytes();
-        if self.marks.get(bytes.len())? & mark(bytes) == 0 {
-            return None;
-        }
-        self.search(vendor, name)
-    }
-
-    fn search(
-        &'static self,
-        vendor: &'static Vendor,
-        name: &str,
-    ) -> Option<&'static Meaning<'static>> {
-        let bytes = name.as_bytes();
-        let mut at = slot(bytes);
-        let mut shared = None;
-        while self.slots[at] != 0 {
-            let entry = &self.entries[usize::from(self.slots[at]) - 1];
-            if entry.name == name {
-                match entry.own {
-                    None => shared = Some(&entry.means),
-                    Some(own) if own.name == vendor.name => return Some(&entry.means),
-                    Some(_) => {}
-                }
-            }
-            at = (at + 1) % SLOTS;
-        }
-        shared
-    }
-
-    const fn build() -> Self {
-        const EMPTY: Entry = Entry {
-            name: "",
-            means: Meaning::Nothing,
-            own: None,
-        };
-        let mut index = Self {
-            marks: [0; LONGEST],
-            slots: [0; SLOTS],
-            entries: [EMPTY; MOST],
-        };
-        let (mut file, mut count) = (0, 0);
-        while file < VENDORS.len() {
-            let mut row = 0;
-            while row < VENDORS[file].len() {
-                let vendor = &VENDORS[file][row];
-                count = index.add(vendor.headers, None, count);
-                count = index.add(vendor.own.headers, Some(vendor), count);
-                row += 1;
-            }
-            file += 1;
-        }
-        index
-    }
-
-    const fn add(
-        &mut self,
-        headers: &'static [Header],
-        own: Option<&'static Vendor>,
-        mut count: usize,
-    ) -> usize {
-        let mut at = 0;
-        while at < headers.len() {
-            let name = headers[at].name;
-            let means = self.numbered(headers[at].means, count);
-            self.entries[count] = Entry { name, means, own };
-            count += 1;
-            self.marks[name.len()] |= mark(name.as_bytes());
-            let mut place = slot(name.as_bytes());
-            while self.slots[place] != 0 {
-                place = (place + 1) % SLOTS;
-            }
-            self.slots[place] = count as u16;
-            at += 1;
-        }
-        count
-    }
-}
-
-impl Index {
-    /// A meaning whose key has the number of the first equal key among `count` entries.
-    const fn numbered(&self, means: Meaning<'static>, count: usize) -> Meaning<'static> {
-        let Meaning::Part(key, part) = means else {
-            return means;
-        };
-        let mut at = 0;
-        while at < count {
-            if let Meaning::Part(known, _) = self.entries[at].means
-                && known.dimension as u8 == key.dimension as u8
-                && known.window == key.window
-                && known.plain == key.plain
-                && same(known.scope.as_bytes(), key.scope.as_bytes())
-                && same(known.family.as_bytes(), key.family.as_bytes())
-            {
-                return Meaning::Part(known, part);
-            }
-            at += 1;
-        }
-        Meaning::Part(
-            Key {
-                id: count as u16 + 1,
-                ..key
-            },
-            part,
-        )
-    }
-}
-
-/// One of 64 marks of a name, by its last letter and the one in its middle: a name of no interest
-/// seldom shares it with one of the same length in the table.
-const fn mark(name: &[u8]) -> u64 {
-    match name.last() {
-        Some(last) => 1 << ((*last as usize * 5 + name[name.len() / 2] as usize) & 63),
-        None => 0,
-    }
-}
-
 /// The rows whose names end in a star.
 const fn prefixes() -> [Option<&'static Header>; 8] {
     let mut prefixes = [None; 8];
@@ -499,92 +350,15 @@ const fn prefixes() -> [Option<&'static Header>; 8] {
     prefixes
 }
 
-/// Where a name's search begins: by its end, its middle and its length. Names that differ nowhere
-/// else are found one after the other.
-const fn slot(name: &[u8]) -> usize {
-    let mut hash = name.len() as u64;
-    if let Some((before, end)) = name.split_last_chunk::<8>() {
-        hash ^= u64::from_le_bytes(*end);
-        let (_, from_middle) = name.split_at(before.len() / 2);
-        if let Some((middle, _)) = from_middle.split_first_chunk::<8>() {
-            hash ^= u64::from_le_bytes(*middle)
-                .wrapping_mul(SPREAD)
-                .rotate_left(32);
-        }
-    } else if let Some(first) = name.first() {
-        hash ^= (*first as u64) << 8;
-    }
-    (hash.wrapping_mul(SPREAD) >> (64 - SLOTS.trailing_zeros())) as usize
-}
-
-/// The fractional part of the golden ratio: multiplying by it spreads the bits (Knuth, 6.4).
-const SPREAD: u64 = 0x9e37_79b9_7f4a_7c15;
-
-/// More rows than this do not compile.
-const MOST: usize = 320;
-
-/// Some times as many, so that a name of no interest mostly meets an empty slot at once.
-const SLOTS: usize = 1024;
-
 /// "ratelimit" has nine letters.
 const SHORTEST: usize = 9;
 
-/// Longer names do not compile.
-const LONGEST: usize = 64;
-
-static INDEX: Index = Index::build();
 static PREFIXES: [Option<&Header>; 8] = prefixes();
 
 #[cfg(test)]
 mod tests {
     use super::super::vendors::all;
     use super::*;
-
-    /// What the index says, without the numbers that it gives to keys.
-    fn found(vendor: &'static Vendor, name: &str) -> Option<Meaning<'static>> {
-        INDEX.find(vendor, name).map(|means| match *means {
-            Meaning::Part(key, part) => Meaning::Part(Key { id: 0, ..key }, part),
-            other => other,
-        })
-    }
-
-    #[test]
-    fn every_row_is_found_by_its_name() {
-        for vendor in all() {
-            for header in vendor.own.headers {
-                let found = found(vendor, header.name);
-                assert_eq!(
-                    found,
-                    Some(header.means),
-                    "{} of {}",
-                    header.name,
-                    vendor.name
-                );
-            }
-            for header in vendor.headers {
-                assert_eq!(
-                    found(&Vendor::NONE, header.name),
-                    Some(header.means),
-                    "{}",
-                    header.name
-                );
-            }
-        }
-    }
-
-    #[test]
-    fn equal_keys_have_one_number() {
-        let number = |name: &str| match INDEX.find(&Vendor::NONE, name) {
-            Some(Meaning::Part(key, _)) => key.id,
-            other => panic!("{name} is {other:?}"),
-        };
-        assert_eq!(number("x-ratelimit-limit"), number("x-ratelimit-reset"));
-        assert_ne!(number("x-ratelimit-limit"), number("ratelimit-limit"));
-        assert_ne!(
-            number("x-ratelimit-limit-tokens"),
-            number("x-ratelimit-limit-requests")
-        );
-    }
 
     #[test]
     fn the_grammar_reads_the_common_names_as_the_table_does() {

@@ -4,7 +4,8 @@
 //! [`LONGEST`] bytes. A number counts only with its unit.
 
 use super::Dimension;
-use super::values::{Decimal, NANOS, Span, Written, grouped, spoken, unit};
+use super::durations::{spoken, unit};
+use super::values::{Decimal, NANOS, Span, Written, grouped};
 
 /// What the places of a template held.
 #[derive(Clone, Debug, Default, PartialEq)]
@@ -45,54 +46,61 @@ fn fill(mut template: &[u8], mut text: &[u8], now: i64) -> Option<Found> {
         let end = after.iter().position(|&byte| byte == b'}')?;
         let place = &after[..end];
         template = &after[end + 1..];
-        text = match place {
-            b"*" => {
-                let next = *template.first()?;
-                let skip = text
-                    .iter()
-                    .take(LONGEST_GAP)
-                    .position(|byte| byte.eq_ignore_ascii_case(&next))?;
-                &text[skip..]
-            }
-            b"wait" => {
-                let (span, rest) = spoken(text)?;
-                found.wait = Some(Written::Span(span));
-                rest
-            }
-            b"reset" => {
-                let (span, rest) = spoken(text)?;
-                found.reset = Some(span);
-                rest
-            }
-            b"instant" => {
-                let (instant, rest) = instant(text, now)?;
-                found.wait = Some(instant);
-                rest
-            }
-            b"window" => {
-                let (window, rest) = window_at(text)?;
-                found.window = Some(window);
-                rest
-            }
-            b"dimension" => {
-                let (dimension, rest) = dimension(text)?;
-                found.dimension = Some(dimension);
-                rest
-            }
-            _ => {
-                let (number, rest) = number(text)?;
-                match place {
-                    b"limit" => found.limit = Some(number),
-                    b"used" => found.used = Some(number),
-                    b"remaining" => found.remaining = Some(number),
-                    b"cost" => found.cost = Some(number),
-                    _ => return None,
-                }
-                rest
-            }
+        text = if place == b"*" {
+            let next = *template.first()?;
+            let mut near = text.iter().take(LONGEST_GAP);
+            &text[near.position(|byte| byte.eq_ignore_ascii_case(&next))?..]
+        } else {
+            found.take(place, text, now)?
         };
     }
     Some(found)
+}
+
+impl Found {
+    /// Reads what stands at a place, and gives back what follows it.
+    fn take<'a>(&mut self, place: &[u8], text: &'a [u8], now: i64) -> Option<&'a [u8]> {
+        let rest;
+        match place {
+            b"wait" => {
+                let span;
+                (span, rest) = spoken(text)?;
+                self.wait = Some(Written::Span(span));
+            }
+            b"reset" => {
+                let span;
+                (span, rest) = spoken(text)?;
+                self.reset = Some(span);
+            }
+            b"instant" => {
+                let moment;
+                (moment, rest) = instant(text, now)?;
+                self.wait = Some(moment);
+            }
+            b"window" => {
+                let window;
+                (window, rest) = window_at(text)?;
+                self.window = Some(window);
+            }
+            b"dimension" => {
+                let counted;
+                (counted, rest) = dimension(text)?;
+                self.dimension = Some(counted);
+            }
+            _ => {
+                let amount;
+                (amount, rest) = number(text)?;
+                *match place {
+                    b"limit" => &mut self.limit,
+                    b"used" => &mut self.used,
+                    b"remaining" => &mut self.remaining,
+                    b"cost" => &mut self.cost,
+                    _ => return None,
+                } = Some(amount);
+            }
+        }
+        Some(rest)
+    }
 }
 
 /// A number, perhaps with commas between thousands; a comma or point after it is the sentence's.

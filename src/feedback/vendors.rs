@@ -4,12 +4,14 @@
 //! from every response; what stands under `own` is read only where the vendor is known. To add a
 //! vendor, add a row and a fixture.
 
+mod commerce;
 mod data;
 mod gateways;
+mod inference;
 mod models;
 mod platforms;
-mod saas;
 mod social;
+mod work;
 
 use super::values::Unit;
 use super::{Dimension, Fault};
@@ -395,11 +397,13 @@ impl Key<'static> {
 }
 
 /// All rows, in the order of the files.
-pub(crate) static VENDORS: [&[Vendor]; 6] = [
+pub(crate) static VENDORS: [&[Vendor]; 8] = [
     gateways::ROWS,
     models::ROWS,
+    inference::ROWS,
     platforms::ROWS,
-    saas::ROWS,
+    commerce::ROWS,
+    work::ROWS,
     social::ROWS,
     data::ROWS,
 ];
@@ -441,6 +445,15 @@ const OUTPUT: Key<'static> = Key::of(Dimension::OutputTokens);
 const POINTS: Key<'static> = Key::of(Dimension::Points);
 const CONCURRENT: Key<'static> = Key::of(Dimension::Concurrent);
 const MONEY: Key<'static> = Key::of(Dimension::Cost);
+
+/// The paths of generation calls in the form that most vendors share.
+const CHAT: &[&str] = &[
+    "/chat/completions",
+    "/completions",
+    "/responses",
+    "/embeddings",
+    "/messages",
+];
 
 const SECOND: u32 = 1;
 const MINUTE: u32 = 60;

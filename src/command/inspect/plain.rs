@@ -26,25 +26,17 @@ pub(super) fn explain(profile: &Profile, response: &Response<'_>, said: &Feedbac
     );
     line(&mut page, "class", class(said));
     if let Some(fault) = said.fault {
-        line(
-            &mut page,
-            "key",
-            match fault {
-                Fault::Revoked => {
-                    "it was taken away: it will not work again, and no other is tried for it"
-                }
-                Fault::OutOfFunds => "its account has no money left",
-                _ => "it is not accepted",
-            },
-        );
+        line(&mut page, "key", self::fault(fault));
     }
     if let Some(cause) = said.cause {
+        let crowded = cause == Cause::Concurrency;
         line(
             &mut page,
             "cause",
-            match cause {
-                Cause::Concurrency => "too many at the same time",
-                _ => "too many for the time",
+            if crowded {
+                "too many at the same time"
+            } else {
+                "too many for the time"
             },
         );
     }
@@ -83,6 +75,14 @@ pub(super) fn explain(profile: &Profile, response: &Response<'_>, said: &Feedbac
     page.push('\n');
     next(&mut page, said);
     page
+}
+
+fn fault(fault: Fault) -> &'static str {
+    match fault {
+        Fault::Revoked => "it was taken away: it will not work again, and no other is tried for it",
+        Fault::OutOfFunds => "its account has no money left",
+        _ => "it is not accepted",
+    }
 }
 
 fn line(page: &mut String, name: &str, text: &str) {

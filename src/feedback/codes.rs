@@ -1,0 +1,79 @@
+//! What error codes say, those of the table and others, and what words say about the key.
+
+use super::vendors::{Code, Says, Vendor, all};
+
+/// What a code says: in the vendor's own words first, then in those that all share.
+pub(crate) fn code(vendor: &Vendor, text: &[u8], own_only: bool) -> Option<Says> {
+    let is = |code: &&Code| code.0.as_bytes() == text;
+    let own = vendor.own.codes.iter().find(is);
+    let found = own.or_else(|| {
+        (!own_only)
+            .then(|| all().flat_map(|vendor| vendor.codes).find(is))
+            .flatten()
+    });
+    found.map(|code| code.1)
+}
+
+/// What a code that no table lists says by the words in it.
+pub(crate) fn guess(text: &[u8]) -> Option<Says> {
+    let has = |word: &str| contains(text, word.as_bytes());
+    let rate = [
+        "ratelimit",
+        "rate_limit",
+        "rate-limit",
+        "throttl",
+        "toomanyrequests",
+        "too_many_requests",
+    ];
+    if rate.iter().any(|word| has(word)) {
+        Some(Says::Rate)
+    } else if has("overload") || has("queue_full") {
+        Some(Says::Overloaded)
+    } else {
+        None
+    }
+}
+
+/// What a message says about the key that was sent.
+pub(crate) fn about_key(message: &[u8]) -> Option<Says> {
+    let has = |words: &[&str]| words.iter().any(|word| contains(message, word.as_bytes()));
+    let key = has(&[
+        "api key",
+        "api_key",
+        "apikey",
+        "access key",
+        "token",
+        "credential",
+        "secret",
+    ]);
+    if (key || has(&["account"]))
+        && has(&[
+            "revoked",
+            "disabled",
+            "deleted",
+            "deactivated",
+            "suspended",
+            "terminated",
+        ])
+    {
+        return Some(Says::Revoked);
+    }
+    let bad = has(&[
+        "invalid",
+        "incorrect",
+        "not valid",
+        "expired",
+        "missing",
+        "unauthorized",
+        "unauthenticated",
+        "not recognized",
+        "bad credentials",
+    ]);
+    (key && bad).then_some(Says::Unauthorized)
+}
+
+/// Whether a text holds a word, in any case.
+pub(crate) fn contains(text: &[u8], word: &[u8]) -> bool {
+    text.windows(word.len())
+        .any(|window| window.eq_ignore_ascii_case(word))
+}
