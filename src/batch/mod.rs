@@ -30,6 +30,7 @@ mod signals;
 mod source;
 mod summary;
 mod tally;
+mod usage;
 
 pub use check::{Check, check};
 pub use error::Error;
