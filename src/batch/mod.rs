@@ -19,6 +19,7 @@ mod input;
 mod options;
 mod outage;
 mod output;
+mod packed;
 mod progress;
 mod record;
 mod request;

@@ -49,7 +49,7 @@ pub struct Options {
 #[derive(Clone, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub enum Input {
-    /// A file. One that is no regular file is read as stdin is.
+    /// A file; gzip if its name ends in `.gz`. One that is no regular file is read as stdin is.
     File(PathBuf),
     /// Standard input: read once, from its beginning.
     Stdin,

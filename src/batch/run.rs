@@ -23,6 +23,7 @@ use super::ids::{Index, Place, State};
 use super::inflight::InFlight;
 use super::options::{Input, Options};
 use super::output::Journal;
+use super::packed::Unpacked;
 use super::progress::{Progress, Status};
 use super::record::{Code, Ending, Record};
 use super::request::BadLine;
@@ -133,11 +134,7 @@ pub(crate) fn read(
                 path: path.clone(),
                 source,
             };
-            source::of_stream(
-                std::fs::File::open(path).map_err(open)?,
-                index.clone(),
-                plan,
-            )
+            source::of_stream(Unpacked::open(path).map_err(open)?, index.clone(), plan)
         }
         Input::Stdin => source::of_stream(io::stdin(), index.clone(), plan),
     }

@@ -19,7 +19,7 @@ use super::{config, files};
 #[derive(clap::Args)]
 #[command(after_help = MORE)]
 pub(crate) struct Args {
-    /// The requests, one a line; `-` is stdin.
+    /// The requests, one a line; `-` is stdin; a name that ends in .gz is gzip.
     input: PathBuf,
     /// Where results go [default: stdout, which cannot be resumed].
     #[arg(short, long, value_name = "FILE")]
