@@ -7,7 +7,7 @@ use crate::config::SettingsError;
 use crate::scheduler::ceiling::CeilingError;
 #[cfg(feature = "reqwest")]
 use crate::scheduler::events::GaveUp;
-use crate::scheduler::events::Refusal;
+use crate::scheduler::events::{Reason, Refusal};
 
 /// Why a request was not sent, or a limiter not built.
 ///
@@ -42,6 +42,9 @@ pub(crate) enum Kind {
     Settings(SettingsError),
     /// A rate that cannot be read.
     Ceiling(CeilingError),
+    /// A limit that cannot be shared.
+    #[cfg(feature = "shared")]
+    Sharing(Box<dyn std::error::Error + Send + Sync>),
 }
 
 /// How long an ask may wait, and who says so.
@@ -105,6 +108,21 @@ impl Error {
             self.0.kind,
             Kind::TimedOut(_)
                 | Kind::Refused(Refusal::Deadline { .. } | Refusal::AllKeysParked { .. }, _)
+        )
+    }
+
+    /// Whether it waited for a shared store that is away, and may send nothing meanwhile.
+    #[must_use]
+    pub fn is_store_away(&self) -> bool {
+        matches!(
+            self.0.kind,
+            Kind::Refused(
+                Refusal::Deadline {
+                    reason: Some(Reason::StoreAway),
+                    ..
+                },
+                _
+            )
         )
     }
 
@@ -250,6 +268,8 @@ impl fmt::Display for Error {
             ),
             Kind::Settings(error) => error.fmt(f),
             Kind::Ceiling(error) => error.fmt(f),
+            #[cfg(feature = "shared")]
+            Kind::Sharing(error) => error.fmt(f),
         }
     }
 }

@@ -19,7 +19,6 @@ mod input;
 mod options;
 mod outage;
 mod output;
-mod packed;
 mod progress;
 mod record;
 mod request;
@@ -31,7 +30,6 @@ mod signals;
 mod source;
 mod summary;
 mod tally;
-mod usage;
 
 pub use check::{Check, check};
 pub use error::Error;

@@ -26,6 +26,7 @@ pub(crate) fn ensure(gate: &Arc<Gate>) -> bool {
     let Ok(runtime) = Handle::try_current() else {
         return false;
     };
+    gate.see_to_agent();
     if let Some(id) = gate.new_driver(runtime.id()) {
         let driver = Driver {
             gate: Arc::downgrade(gate),
@@ -76,7 +77,9 @@ impl Future for Driver {
             if self.is_slice && is_over {
                 gate.catch_up();
             }
-            let Some(next) = gate.drive(self.id, context.waker()) else {
+            let next = gate.drive(self.id, context.waker());
+            gate.see_to_agent();
+            let Some(next) = next else {
                 return Poll::Ready(());
             };
             let now = gate.clock().now();

@@ -4,18 +4,19 @@
 //! only then are the wakers called that were collected meanwhile. Nothing waits here: there is no
 //! timer and no await.
 
-use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::task::{Poll, Waker};
 
 use smallvec::SmallVec;
 use tokio::runtime;
-use tokio::sync::broadcast;
+use tokio::sync::{Notify, broadcast};
 
 use crate::Time;
 use crate::scheduler::Scheduler;
 use crate::scheduler::events::{Ask, Change, Name, Reason, Refusal, What};
 
+use super::buyer::Buyer;
 use super::claim::Claim;
 use super::clock::Waking;
 use super::key::ApiKey;
@@ -29,12 +30,15 @@ pub(crate) struct Gate {
     clock: Waking,
     /// The first moment at which somebody may have stopped listening, in nanoseconds.
     loan_at: AtomicU64,
+    /// Whether grants are paid for outside, and nobody calls there now.
+    has_no_agent: AtomicBool,
 }
 
 /// Guarded by the lock.
 #[derive(Debug)]
 pub(super) struct Inner {
     pub(super) seats: Seats,
+    buyer: Option<Box<dyn Buyer>>,
     drivers: SmallVec<[Alarm; 1]>,
     drivers_made: u64,
     changes: Option<broadcast::Sender<Change>>,
@@ -59,9 +63,15 @@ pub(crate) enum Entered {
 }
 
 impl Gate {
-    pub(crate) fn new(machine: Scheduler, keys: Vec<ApiKey>) -> Arc<Self> {
+    pub(crate) fn new(
+        machine: Scheduler,
+        keys: Vec<ApiKey>,
+        buyer: Option<Box<dyn Buyer>>,
+    ) -> Arc<Self> {
+        let has_no_agent = AtomicBool::new(buyer.is_some());
         let inner = Inner {
             seats: Seats::new(machine, keys),
+            buyer,
             drivers: SmallVec::new(),
             drivers_made: 0,
             changes: None,
@@ -72,7 +82,14 @@ impl Gate {
             inner: Mutex::new(inner),
             clock: Waking::new(),
             loan_at: AtomicU64::new(u64::MAX),
+            has_no_agent,
         })
+    }
+
+    /// The machine's time.
+    #[cfg(feature = "shared")]
+    pub(crate) fn now(&self) -> Time {
+        self.clock.now()
     }
 
     pub(super) fn clock(&self) -> &Waking {
@@ -98,7 +115,7 @@ impl Gate {
         ask: Ask,
         watch: Option<Arc<Watch>>,
     ) -> Result<(Claim, Entered, Time), Refusal> {
-        self.act(|inner, now, wakes| {
+        let entered = self.act(|inner, now, wakes| {
             let ticket = inner.seats.machine.submit(ask, now)?;
             let seat = inner.seats.add(ticket, watch.clone());
             // One who finds nobody waiting and every gate open needs nothing else looked at.
@@ -115,7 +132,52 @@ impl Gate {
                 None => Entered::Waiting,
             };
             Ok((Claim::new(Arc::clone(self), seat, watch), entered, now))
-        })
+        });
+        self.see_to_agent();
+        entered
+    }
+
+    /// Makes sure that somebody calls the outside, where grants are paid for there and there is
+    /// something to call for: a task of this runtime, or a thread where there is none.
+    pub(crate) fn see_to_agent(self: &Arc<Self>) {
+        if !self.has_no_agent.load(Ordering::SeqCst) {
+            return;
+        }
+        let gate = Arc::downgrade(self);
+        let agent = {
+            let (mut inner, now) = (self.lock(), self.clock.now());
+            inner
+                .buyer
+                .as_mut()
+                .and_then(|buyer| buyer.agent(gate, now))
+        };
+        let Some(agent) = agent else { return };
+        self.has_no_agent.store(false, Ordering::SeqCst);
+        match runtime::Handle::try_current() {
+            Ok(runtime) => drop(runtime.spawn(agent)),
+            Err(_) => {
+                let builder = runtime::Builder::new_current_thread().enable_all().build();
+                // Without a thread to call from, whoever waits runs into its deadline.
+                if let Ok(runtime) = builder {
+                    std::thread::spawn(move || runtime.block_on(agent));
+                }
+            }
+        }
+    }
+
+    /// Nobody calls the outside any more.
+    #[cfg(feature = "shared")]
+    pub(crate) fn agent_gone(&self) {
+        self.has_no_agent.store(true, Ordering::SeqCst);
+        self.act(|inner, _, wakes| {
+            // The driver looks after the agent; without one, those who wait start both.
+            wakes
+                .wakers
+                .extend(inner.drivers.iter().map(|alarm| alarm.waker.clone()));
+            if inner.drivers.is_empty() {
+                wakes.wakers.extend(inner.seats.wakers());
+            }
+        });
     }
 
     /// Looks whether the machine was suspended, and if so tells.
@@ -128,8 +190,9 @@ impl Gate {
     }
 
     /// Does what is due; for those who have a timer of their own.
-    pub(crate) fn tick(&self) {
+    pub(crate) fn tick(self: &Arc<Self>) {
         self.act(|inner, now, wakes| self.turn(inner, now, wakes));
+        self.see_to_agent();
     }
 
     /// The next moment at which [`Gate::tick`] does something.
@@ -166,13 +229,16 @@ impl Gate {
         self.act(|inner, now, wakes| {
             inner.seats.close();
             self.pump(inner, now, wakes);
+            if let Some(buyer) = &mut inner.buyer {
+                buyer.close();
+            }
         });
     }
 
     /// Ready when nobody waits and nothing is in flight.
     pub(crate) fn poll_idle(&self, waker: &Waker) -> Poll<()> {
         self.act(|inner, _, _| {
-            if inner.seats.machine.depth() == (0, 0) {
+            if inner.is_idle() {
                 return Poll::Ready(());
             }
             if !inner.idle.iter().any(|other| other.will_wake(waker)) {
@@ -295,10 +361,25 @@ impl Gate {
 
     /// Lets the machine grant and refuse what it can, and collects whom to tell.
     pub(super) fn pump(&self, inner: &mut Inner, now: Time, wakes: &mut Wakes) {
-        while let Some((ticket, refusal)) = inner.seats.machine.poll_refusal(now) {
-            inner.seats.tell(ticket, State::Refused(refusal), wakes);
+        loop {
+            while let Some((ticket, refusal)) = inner.seats.machine.poll_refusal(now) {
+                inner.seats.tell(ticket, State::Refused(refusal), wakes);
+            }
+            self.grant(inner, now, wakes);
+            let Some(buyer) = &mut inner.buyer else { break };
+            let traded = buyer.trade(&mut inner.seats.machine, now);
+            wakes.bell = traded.bell.or_else(|| wakes.bell.take());
+            if traded.wants_agent {
+                // A driver can start one.
+                let drivers = inner.drivers.iter();
+                wakes
+                    .wakers
+                    .extend(drivers.map(|alarm| alarm.waker.clone()));
+            }
+            if !traded.told {
+                break;
+            }
         }
-        self.grant(inner, now, wakes);
     }
 
     fn grant(&self, inner: &mut Inner, now: Time, wakes: &mut Wakes) {
@@ -356,9 +437,15 @@ impl Inner {
                 wakes.sender = Some(sender.clone());
             }
         }
-        if !self.idle.is_empty() && self.seats.machine.depth() == (0, 0) {
+        if !self.idle.is_empty() && self.is_idle() {
             wakes.wakers.extend(self.idle.drain(..));
         }
+    }
+
+    /// Nobody waits, nothing is in flight, and nobody outside reckons with this limiter.
+    fn is_idle(&self) -> bool {
+        self.seats.machine.depth() == (0, 0)
+            && self.buyer.as_ref().is_none_or(|buyer| buyer.is_settled())
     }
 
     fn alarm(&mut self, id: u64) -> Option<&mut Alarm> {
@@ -386,10 +473,14 @@ pub(super) struct Wakes {
     pub(super) spent: SmallVec<[Waker; 1]>,
     changes: Vec<Change>,
     sender: Option<broadcast::Sender<Change>>,
+    bell: Option<Arc<Notify>>,
 }
 
 impl Wakes {
     fn send(self) {
+        if let Some(bell) = self.bell {
+            bell.notify_one();
+        }
         for waker in self.wakers {
             waker.wake();
         }

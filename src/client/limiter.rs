@@ -22,6 +22,7 @@ use crate::scheduler::keys::{HintScope, Penalty};
 use crate::scheduler::pace::PaceSettings;
 use crate::scheduler::retry::RetrySettings;
 
+use super::buyer::Opening;
 #[cfg(feature = "reqwest")]
 use super::front::{AskWith, Front};
 use super::gate::Gate;
@@ -265,6 +266,8 @@ pub struct LimiterBuilder {
     hosts: Vec<String>,
     #[cfg(feature = "reqwest")]
     ask_with: Option<AskWith>,
+    /// Where grants are paid for outside.
+    pub(crate) buyer: Option<Opening>,
     /// The first rate that could not be read.
     fault: Option<Error>,
 }
@@ -427,9 +430,14 @@ impl LimiterBuilder {
         )?;
         let seed = self.seed.unwrap_or_else(|| rand::rng().random());
         let fingerprints: Vec<_> = self.keys.iter().map(ApiKey::fingerprint).collect();
-        let machine = Scheduler::new(self.settings, &fingerprints, seed)?;
+        let settings = self.settings.clone();
+        let mut machine = Scheduler::new(self.settings, &fingerprints, seed)?;
+        let buyer = match self.buyer {
+            Some(Opening(open)) => Some(open(settings, &mut machine)?),
+            None => None,
+        };
         Ok(Limiter(Arc::new(Shared {
-            gate: Gate::new(machine, self.keys),
+            gate: Gate::new(machine, self.keys, buyer),
             profile: self.profile,
             max_wait,
             #[cfg(feature = "reqwest")]

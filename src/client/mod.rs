@@ -17,6 +17,7 @@
 //! Dropping a future anywhere cancels what it stood for, frees what it held, and sends nothing
 //! more.
 
+mod buyer;
 mod claim;
 mod clock;
 mod driver;
@@ -43,9 +44,13 @@ mod scope;
 #[cfg(feature = "reqwest")]
 mod wire;
 
+#[cfg(feature = "shared")]
+pub(crate) use buyer::{Agent, Buyer, Opening, Traded};
 pub use clock::Clock;
 #[cfg(feature = "reqwest")]
 pub use extension::{Bucket, Deadline, Group, Hold, Pin, Report, Tenant};
+#[cfg(feature = "shared")]
+pub(crate) use gate::Gate;
 pub use key::ApiKey;
 pub use limiter::{Cancelled, Changes, Limiter, LimiterBuilder};
 #[cfg(feature = "reqwest")]

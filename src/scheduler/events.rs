@@ -177,6 +177,8 @@ pub enum Reason {
     Ceiling,
     /// The shared store has not granted it.
     Shared,
+    /// The shared store is away, or has lost what it knew.
+    StoreAway,
 }
 
 impl fmt::Display for Reason {
@@ -191,7 +193,8 @@ impl fmt::Display for Reason {
             Self::Resume => "a slow start",
             Self::Limit => "others in flight",
             Self::Ceiling => "a ceiling",
-            Self::Shared => "the shared store",
+            Self::Shared => "a limit that is shared with other processes",
+            Self::StoreAway => "the shared store, which is away",
         })
     }
 }
@@ -301,6 +304,21 @@ pub enum What {
         /// Which.
         hook: &'static str,
     },
+    /// The shared store does not answer, or will not.
+    StoreAway {
+        /// What it, or the way to it, said.
+        why: Box<str>,
+    },
+    /// The shared store answers again.
+    StoreBack {
+        /// How long it was away.
+        after: Duration,
+    },
+    /// The shared store has lost what it knew: it was flushed, or an older copy took over.
+    StoreLost,
+    /// So many slots of requests in flight were given to others: this process was halted for
+    /// longer than their lease, and these requests are beyond the limit.
+    SlotsLost(u32),
     /// The machine was suspended for about so long.
     Suspended(Duration),
     /// A quota was learned or changed its limit.

@@ -1,6 +1,7 @@
 //! Which ask goes next, on which key: the gates in their order, and the life of an attempt.
 
 use super::Scheduler;
+use super::allowance::{Allowances, Paid, Settled};
 use super::ceiling::Ceilings;
 use super::control::{Control, Trail};
 use super::events::{Cost, Gate, Grant, KeyId, Loan, Reason, Ticket};
@@ -22,6 +23,8 @@ pub(super) struct Attempt {
     pub(super) answered: bool,
     /// Its slot is lent, and it is not in flight meanwhile.
     pub(super) lent: Option<Loan>,
+    /// The purchase that it was made with, where it had to be bought.
+    pub(super) paid: Option<Paid>,
 }
 
 /// Everything that says "not before", for one poll.
@@ -31,6 +34,7 @@ pub(super) struct Gates<'a> {
     pub(super) key_ceilings: &'a [Ceilings],
     pub(super) provider_ceilings: &'a Ceilings,
     pub(super) overloaded_until: Time,
+    pub(super) allowances: Option<&'a Allowances>,
 }
 
 impl Gates<'_> {
@@ -69,8 +73,8 @@ impl Gates<'_> {
         best.map(|(_, key)| key).ok_or(soonest)
     }
 
-    /// The gates of one key, in order. The ceiling comes last: nothing that learns stands behind
-    /// it.
+    /// The gates of one key, in order. The ceiling is the last gate here: nothing that learns
+    /// stands behind it. Then comes what is shared with others.
     fn key_gate(&mut self, key: KeyId, entry: &Entry, now: Time) -> Gate {
         let barred = Gate::at(entry.barred_until(key), Reason::Hint, now);
         let parked = barred.and(self.keys.gate(key, entry.bucket, now));
@@ -86,6 +90,10 @@ impl Gates<'_> {
         parked
             .and(self.control.gate(key, entry.bucket, &entry.cost, now))
             .and(self.key_ceilings[key.index()].gate(&entry.cost, now))
+            .and(
+                self.allowances
+                    .map_or(Gate::Open, |allowances| allowances.gate(key, now)),
+            )
     }
 }
 
@@ -114,6 +122,9 @@ impl Scheduler {
         let key = self.attempts[index].key;
         self.key_ceilings[key.index()].charge(&Cost::ONE, now);
         self.provider_ceilings.charge(&Cost::ONE, now);
+        if let Some(allowances) = &mut self.allowances {
+            allowances.settle(Settled::Extra(self.keys.key(key).fingerprint));
+        }
     }
 
     /// Ends a ticket whose attempt was answered: its slot is free.
@@ -164,6 +175,7 @@ impl Scheduler {
             trail,
             answered: false,
             lent: None,
+            paid: None,
         });
         self.queue.take(ticket, index as u32);
         Grant {
@@ -182,6 +194,7 @@ impl Scheduler {
 
     /// Gives back what an attempt had charged: it never left.
     pub(super) fn refund(&mut self, index: usize) {
+        self.settle_attempt(index, Settled::Unsent);
         let attempt = &mut self.attempts[index];
         if attempt.started.is_none() {
             self.key_ceilings[attempt.key.index()].on_refunded(&attempt.cost);
@@ -191,6 +204,7 @@ impl Scheduler {
     }
 
     pub(super) fn end_attempt(&mut self, index: usize) {
+        self.settle_attempt(index, Settled::Ended);
         self.reclaim_attempt(index);
         let attempt = self.attempts.remove(index);
         self.keys.on_ended(attempt.key);

@@ -6,6 +6,7 @@
 //! An outcome is learned from first, then its slot is freed, then others are granted: in the other
 //! order a waiter would run into what the outcome has just announced.
 
+pub mod allowance;
 mod ask;
 pub mod ceiling;
 pub mod concurrency;
@@ -32,6 +33,7 @@ use slab::Slab;
 
 use crate::config::{Settings, SettingsError};
 
+use allowance::Allowances;
 use ceiling::Ceilings;
 use control::Control;
 use events::{Ask, Change, Cost, Fingerprint, Grant, KeyId, Name, Reason, Refusal, Ticket, What};
@@ -71,6 +73,8 @@ pub struct Scheduler {
     overload: Overload,
     /// Kept between polls so that a poll allocates nothing.
     shut_lanes: Vec<(u32, Time, Reason)>,
+    /// Where attempts must be bought.
+    allowances: Option<Box<Allowances>>,
     closed: bool,
 }
 
@@ -123,6 +127,7 @@ impl Scheduler {
             refused: VecDeque::new(),
             overload: Overload::default(),
             shut_lanes: Vec::new(),
+            allowances: None,
             closed: false,
             settings,
         };
@@ -163,7 +168,9 @@ impl Scheduler {
     /// How many asks wait, and how many attempts are granted or in flight.
     #[must_use]
     pub fn depth(&self) -> (usize, usize) {
-        (self.queue.len(), self.attempts.len())
+        // Whoever is reserved and not bought has not heard of it, and waits.
+        let reserved = self.allowances.as_ref().map_or(0, |sold| sold.reserved());
+        (self.queue.len() + reserved, self.attempts.len() - reserved)
     }
 
     /// What the first ask in turn waits for; none if nobody waits.
@@ -240,6 +247,20 @@ impl Scheduler {
 
     /// The next grant, if anybody may go now.
     pub fn poll_grant(&mut self, now: Time) -> Option<Grant> {
+        loop {
+            if let Some(grant) = self.poll_bought() {
+                return Some(grant);
+            }
+            let (ticket, key) = self.next_turn(now)?;
+            let grant = self.grant(ticket, key, now);
+            if !self.reserve(grant) {
+                return Some(grant);
+            }
+        }
+    }
+
+    /// Whose turn it is, and on which key.
+    fn next_turn(&mut self, now: Time) -> Option<(Ticket, KeyId)> {
         self.queue.wake(now);
         let (heads, mut next_gate) = self.queue.heads(self.version, now);
         let mut granted = None;
@@ -251,6 +272,7 @@ impl Scheduler {
             key_ceilings: &self.key_ceilings,
             provider_ceilings: &self.provider_ceilings,
             overloaded_until: self.overload.until,
+            allowances: self.allowances.as_deref(),
         };
         for (lane, ticket) in heads {
             let entry = self.queue.entry(ticket).expect("a head is alive");
@@ -286,7 +308,7 @@ impl Scheduler {
         }
         self.shut_lanes = shut;
         self.next_gate = next_gate;
-        granted.map(|(ticket, key)| self.grant(ticket, key, now))
+        granted
     }
 
     /// When to poll again if nothing happens before; none while nobody waits for a moment.
@@ -366,7 +388,10 @@ impl Scheduler {
             .filter(|(_, entry)| entry.group.as_deref() == Some(group));
         let (flying, waiting): (Vec<_>, Vec<_>) = members
             .map(|(ticket, entry)| (ticket, entry.place))
-            .partition(|(_, place)| matches!(place, Place::Attempt(_)));
+            .partition(|(_, place)| match *place {
+                Place::Attempt(index) => !self.is_reserved(index as usize),
+                _ => false,
+            });
         for &(ticket, _) in &waiting {
             self.refuse(ticket, Refusal::Cancelled);
         }
@@ -377,13 +402,26 @@ impl Scheduler {
     /// repeated.
     pub fn close(&mut self) {
         self.closed = true;
-        let waiting: Vec<_> = self.queue.waiting().collect();
+        let reserved = self.queue.entries().filter(|(_, entry)| match entry.place {
+            Place::Attempt(index) => self.is_reserved(index as usize),
+            _ => false,
+        });
+        let waiting: Vec<_> = self
+            .queue
+            .waiting()
+            .chain(reserved.map(|(t, _)| t))
+            .collect();
         for ticket in waiting {
             self.refuse(ticket, Refusal::Closed);
         }
     }
 
     fn refuse(&mut self, ticket: Ticket, refusal: Refusal) {
+        if let Some(index) = self.attempt_of(ticket) {
+            // Reserved, and not heard of yet.
+            self.refund(index);
+            self.end_attempt(index);
+        }
         if self.queue.remove(ticket).is_some() {
             self.refused.push_back((ticket, refusal));
             self.version += 1;

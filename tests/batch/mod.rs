@@ -1,6 +1,5 @@
 //! `paceline run`, as the real command.
 
-mod budget;
 mod endings;
 mod kills;
 #[cfg(target_os = "linux")]

@@ -2,5 +2,6 @@
 
 mod faults;
 mod laws;
+mod limiters;
 mod server;
 mod suite;

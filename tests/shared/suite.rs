@@ -334,9 +334,13 @@ async fn shares_shrink_before_others_grow(store: Arc<impl Store>) {
     let newcomer = lend(claim(2, 100, 0)).await;
     assert_eq!((newcomer.share, newcomer.is_short), (0, true));
     assert_eq!(lend(claim(1, 100, 100)).await.share, 49);
+    // Until it has confirmed that it keeps to it, nobody gets the rest.
+    assert_eq!(lend(claim(2, 100, 0)).await.share, 0);
+    assert_eq!(lend(claim(1, 100, 49)).await.share, 49);
     assert_eq!(lend(claim(2, 100, 0)).await.share, 49);
     // What the one does not want flows to the other.
     assert_eq!(lend(claim(1, 5, 49)).await.share, 5);
+    assert_eq!(lend(claim(1, 5, 5)).await.share, 5);
     assert_eq!(lend(claim(2, 100, 49)).await.share, 94);
     // What is given back is there at once, and what is not renewed after the lease.
     let mut leaves = claim(2, 0, 94);

@@ -1,7 +1,6 @@
 //! A store inside one process: for several limiters that share their limits, and the
 //! specification of every other store.
 
-mod counts;
 mod shares;
 mod state;
 

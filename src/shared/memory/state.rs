@@ -3,11 +3,11 @@
 use std::collections::{BTreeMap, BTreeSet, HashMap};
 use std::time::Duration;
 
+use super::super::counts::{Count, slot_id};
 use super::super::store::{
     Alive, Beat, Claim, Epoch, Fact, Known, Law, Lent, Limit, OpId, Owner, Refund, Release,
     Standing, Take, Taken, micros, remembered,
 };
-use super::counts::{Count, slot_id};
 use super::shares::{Share, Shares};
 
 /// Everything that one scope shares.
@@ -179,8 +179,11 @@ impl State {
             let amount = claim.limit.amount;
             let (share, is_short) =
                 shares.divide(claim.owner, claim.want, claim.has, amount, learning);
+            // It sends at what it has until it hears this, so the rest is not lent to others
+            // before it has confirmed it.
+            let before = shares.0.get(&claim.owner).map_or(0, |lent| lent.share);
             let lent = Share {
-                share,
+                share: share.max(claim.has.min(before)),
                 want: claim.want,
                 until: now + micros(claim.lease),
             };

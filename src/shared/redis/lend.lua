@@ -23,12 +23,14 @@ local function due_of(wants, pool)
   return want + math.floor(left / #wants)
 end
 
-local others, out, owners, wants = redis.call('HGETALL', lent), 0, 0, {want}
+local others, out, owners, wants, before = redis.call('HGETALL', lent), 0, 0, {want}, 0
 for i = 1, #others, 2 do
   local share, wish, ends = string.match(others[i + 1], '^(%d+) (%d+) (%d+)$')
   if tonumber(ends) <= now then
     redis.call('HDEL', lent, others[i])
-  elseif others[i] ~= owner then
+  elseif others[i] == owner then
+    before = tonumber(share)
+  else
     out, owners = out + tonumber(share), owners + 1
     table.insert(wants, tonumber(wish))
   end
@@ -48,7 +50,9 @@ else
   local due = due_of(wants, pool)
   share, is_short = math.min(due, free), due > free and 1 or 0
 end
-redis.call('HSET', lent, owner, integer(share) .. ' ' .. integer(want) .. ' ' .. integer(now + lease))
+-- It sends at what it has until it hears this: the rest is lent to others when it has confirmed.
+local kept = math.max(share, math.min(has, before))
+redis.call('HSET', lent, owner, integer(kept) .. ' ' .. integer(want) .. ' ' .. integer(now + lease))
 prolong(lent, lease)
 changed()
 return {share, owners + 1, is_short, standing()}

@@ -1,15 +1,16 @@
-//! What each law counts: the specification that the scripts are checked against, bit for bit.
+//! What each law counts: the memory store's arithmetic, and so the specification that the scripts
+//! are checked against, bit for bit.
 //!
 //! Times are microseconds on the store's clock. Numbers that can be fractions are `f64`, as in the
 //! scripts; sums stay below 2^53.
 
 use std::collections::BTreeMap;
 
-use super::super::store::{Law, Limit, OpId, Slot, micros};
+use super::store::{Law, Limit, OpId, Slot, micros};
 
 /// The count of one limit.
 #[derive(Clone, Debug)]
-pub(super) enum Count {
+pub(crate) enum Count {
     Window {
         id: u64,
         count: u64,
@@ -32,14 +33,14 @@ pub(super) enum Count {
 }
 
 /// A slot as it is kept: the payment and the place in it.
-pub(super) type SlotId = (OpId, u32);
+pub(crate) type SlotId = (OpId, u32);
 
-pub(super) fn slot_id(slot: &Slot) -> SlotId {
+pub(crate) fn slot_id(slot: &Slot) -> SlotId {
     (slot.op, slot.item)
 }
 
 impl Count {
-    pub(super) fn new(limit: &Limit) -> Self {
+    pub(crate) fn new(limit: &Limit) -> Self {
         match limit.law {
             Law::FixedWindow | Law::SlidingCounter => Self::Window {
                 id: 0,
@@ -60,7 +61,7 @@ impl Count {
     }
 
     /// Moves on to `now`: what has run out is gone.
-    pub(super) fn advance(&mut self, limit: &Limit, now: u64) {
+    pub(crate) fn advance(&mut self, limit: &Limit, now: u64) {
         let window = micros(limit.window);
         match self {
             Self::Window {
@@ -90,7 +91,7 @@ impl Count {
     }
 
     /// How long `cost` must wait; zero if it fits now. The count was advanced to `now`.
-    pub(super) fn wait(&self, limit: &Limit, cost: u64, now: u64) -> u64 {
+    pub(crate) fn wait(&self, limit: &Limit, cost: u64, now: u64) -> u64 {
         // What takes more than everything waits for everything: amounts may differ between
         // processes, and one of them must not wait for ever.
         let cost = cost.min(limit.largest());
@@ -147,7 +148,7 @@ impl Count {
     }
 
     /// Charges an ask of a payment. The count was advanced to `now`.
-    pub(super) fn charge(&mut self, limit: &Limit, cost: u64, item: SlotId, now: u64) {
+    pub(crate) fn charge(&mut self, limit: &Limit, cost: u64, item: SlotId, now: u64) {
         let cost = cost.min(limit.largest());
         let window = micros(limit.window);
         match self {
@@ -173,7 +174,7 @@ impl Count {
     }
 
     /// Takes a charge of the moment `paid` back, where it still counts. The count was advanced.
-    pub(super) fn refund(&mut self, limit: &Limit, cost: u64, item: SlotId, paid: u64) {
+    pub(crate) fn refund(&mut self, limit: &Limit, cost: u64, item: SlotId, paid: u64) {
         let cost = cost.min(limit.largest());
         let window = micros(limit.window);
         match self {
@@ -209,7 +210,7 @@ impl Count {
     }
 
     /// Renews a slot. Answers false if its lease has ended: then somebody else may have it.
-    pub(super) fn renew(&mut self, limit: &Limit, item: SlotId, adopt: bool, now: u64) -> bool {
+    pub(crate) fn renew(&mut self, limit: &Limit, item: SlotId, adopt: bool, now: u64) -> bool {
         let Self::Slots(slots) = self else {
             return true;
         };
@@ -259,7 +260,7 @@ const SLICES: u64 = 4096;
 mod tests {
     use std::time::Duration;
 
-    use super::super::super::store::Owner;
+    use super::super::store::Owner;
     use super::*;
     use proptest::prelude::*;
 

@@ -1,0 +1,185 @@
+//! Lease mode: shares of rates that are borrowed by demand, and renewed while they are used.
+
+use std::time::Duration;
+
+use smallvec::SmallVec;
+
+use crate::Time;
+use crate::scheduler::events::Cost;
+
+use super::super::store::{Claim, Lent};
+use super::limits::Known;
+use super::{Call, Desk, RENEWALS};
+
+impl Desk {
+    /// Takes an ask from the shares that a line borrows, or says when it can be.
+    pub(super) fn borrow(&mut self, line: usize, cost: &Cost, now: Time) -> Result<(), Time> {
+        let mut until = now;
+        for &place in &self.lines[line].lent {
+            let limit = &mut self.limits[place];
+            let ready = limit.pace.ready(now).unwrap_or(now + CLAIM_WAIT);
+            if ready > now {
+                limit.claim.is_hungry = true;
+            }
+            until = until.max(ready.min(now + LOOK));
+        }
+        if until > now {
+            return Err(until);
+        }
+        for &place in &self.lines[line].lent {
+            let limit = &mut self.limits[place];
+            let cost = limit.cost(cost);
+            limit.pace.spend(cost, now);
+            limit.claim.granted += cost;
+        }
+        Ok(())
+    }
+
+    /// Puts back what [`Desk::borrow`] took: nothing was sent for it.
+    pub(super) fn return_borrowed(&mut self, line: usize, cost: &Cost, now: Time) {
+        for &place in &self.lines[line].lent {
+            let limit = &mut self.limits[place];
+            let cost = limit.cost(cost);
+            limit.pace.give_back(cost, now);
+            limit.claim.granted = limit.claim.granted.saturating_sub(cost);
+        }
+    }
+
+    /// When the shares of a line allow another request.
+    pub(super) fn next_borrowed(&self, line: usize, now: Time) -> Time {
+        let next = self.lines[line].lent.iter().map(|&place| {
+            let limit = &self.limits[place];
+            if limit.cost(&Cost::ONE) == 0 {
+                return now;
+            }
+            limit.pace.ready(now).unwrap_or(now)
+        });
+        next.max().unwrap_or(now).min(now + LOOK)
+    }
+
+    /// The next claim that is due.
+    pub(super) fn poll_claim(&mut self, now: Time) -> Option<Call> {
+        let is_idle = self
+            .idle_since
+            .is_some_and(|since| now >= since + self.patience());
+        let lent: SmallVec<[usize; 8]> = self.lent_places();
+        for place in lent {
+            let limit = &self.limits[place];
+            if limit.claim.is_flying {
+                continue;
+            }
+            if is_idle {
+                if limit.pace.share(now) > 0 {
+                    return Some(self.claim(place, true, now));
+                }
+                self.limits[place].pace.set(0, now, now);
+                continue;
+            }
+            if self.claim_due(limit, now) <= now {
+                return Some(self.claim(place, false, now));
+            }
+        }
+        None
+    }
+
+    /// When a limit's share is claimed (again).
+    pub(super) fn claim_due(&self, limit: &Known, now: Time) -> Time {
+        if !limit.is_rate() || self.sharing.mode == super::Mode::Exact {
+            return Time::NEVER;
+        }
+        let claim = &limit.claim;
+        if self.idle_since.is_some() && !claim.is_hungry && limit.pace.share(now) == 0 {
+            return Time::NEVER;
+        }
+        if claim.is_hungry && claim.want < limit.shared.limit.amount {
+            // Somebody waits, and the store does not know how much is wanted.
+            return claim.due.min(claim.since + URGENT);
+        }
+        claim.due
+    }
+
+    fn lent_places(&self) -> SmallVec<[usize; 8]> {
+        let places = 0..self.limits.len();
+        let is_lent = |place: &usize| {
+            self.limits[*place].is_rate() && self.sharing.mode == super::Mode::Leases
+        };
+        places.filter(is_lent).collect()
+    }
+
+    fn claim(&mut self, place: usize, is_last: bool, now: Time) -> Call {
+        let (owner, lease) = (self.owner, self.sharing.lease);
+        let epoch = self.known_epoch(now);
+        let limit = &mut self.limits[place];
+        let want = if is_last { 0 } else { limit.demand(now) };
+        let claim = &mut limit.claim;
+        claim.is_flying = true;
+        claim.is_hungry = false;
+        claim.granted = 0;
+        claim.since = now;
+        claim.want = want;
+        let claim = Claim {
+            owner,
+            epoch,
+            limit: limit.shared.limit.clone(),
+            want,
+            has: limit.pace.share(now),
+            lease,
+            is_last,
+        };
+        limit.claim.due = now + lease / RENEWALS;
+        if is_last {
+            // Nothing more is sent from it: from now on it may be somebody else's.
+            limit.pace.set(0, now, now);
+        }
+        Call::Lend { place, claim }
+    }
+
+    /// A share was lent.
+    pub(super) fn on_lent(&mut self, place: usize, claim: &Claim, lent: &Lent, now: Time) {
+        let limit = &mut self.limits[place];
+        limit.claim.is_flying = false;
+        if claim.is_last {
+            return;
+        }
+        // The lease runs from when the claim was sent: the store counts from no earlier.
+        let until = limit.claim.since + lent.lasts;
+        limit.pace.set(lent.share, until, now);
+        if lent.share < claim.has {
+            // The store lends the rest to others when it hears that this process keeps to less.
+            limit.claim.due = now;
+        } else if lent.is_short {
+            limit.claim.due = limit.claim.due.min(now + SHORT);
+        }
+    }
+}
+
+impl Known {
+    /// How much of the rate this process could use.
+    fn demand(&self, now: Time) -> u64 {
+        let amount = self.shared.limit.amount;
+        if self.claim.is_hungry {
+            // Whoever waits could use all there is.
+            return amount;
+        }
+        let since = now.since(self.claim.since).max(Duration::from_millis(1));
+        let windows = self.shared.limit.window.as_secs_f64() / since.as_secs_f64();
+        // Room to grow before anybody has to wait, and never nothing: the next may come any time.
+        let want = self.claim.granted as f64 * windows * HEADROOM;
+        let least = (amount as f64 * LEAST).max(1.0);
+        (want.max(least).ceil() as u64).min(amount)
+    }
+}
+
+/// Between two claims of one that waits: a few round trips.
+const URGENT: Duration = Duration::from_millis(50);
+/// A share may change at any answer: whoever waits for its pace looks again this soon. A person
+/// does not notice it.
+const LOOK: Duration = Duration::from_millis(20);
+/// Until a claim of one that waits is answered.
+const CLAIM_WAIT: Duration = Duration::from_millis(5);
+/// While others hold what is due to this process: they give it back when they renew.
+const SHORT: Duration = Duration::from_millis(100);
+/// What is wanted beyond what was used.
+const HEADROOM: f64 = 1.25;
+/// The share that an idle process keeps, so that its next request need not wait.
+const LEAST: f64 = 0.01;

@@ -1,0 +1,690 @@
+//! The desk of one limiter: takes what the machine puts up for purchase, says what to call the
+//! store for, and answers. A plain state machine, told the time.
+//!
+//! A key's purchases stand in one line. In exact mode a line has at most one payment on its way;
+//! those who come meanwhile are paid for together with the next, so a busy process needs few round
+//! trips. A refusal shuts the line until it ends, and costs the store nothing more. In lease mode
+//! a purchase is answered at once from the shares that were borrowed.
+//!
+//! A payment of which no answer came is asked for once more under its own name. If that fails too
+//! the circuit opens: the policy of each limit decides, and what was paid in vain is owed back.
+
+mod call;
+mod debts;
+mod leases;
+mod limits;
+mod payments;
+
+use std::collections::{HashMap, VecDeque};
+use std::time::Duration;
+
+use smallvec::SmallVec;
+
+use crate::Time;
+use crate::config::Settings;
+use crate::scheduler::allowance::{Allowance, Purchase, Settled};
+use crate::scheduler::events::{Cost, Fingerprint, Reason, What};
+
+use call::Said;
+pub(crate) use call::{Call, Heard};
+use debts::Debts;
+use limits::{Costs, Known};
+use payments::Batch;
+
+use super::circuit::Circuit;
+use super::sharing::{Mode, Sharing};
+use super::store::{Alive, Beat, Epoch, Limit, OpId, Owner, Standing, StoreError};
+
+/// Everything that one limiter knows of what it shares.
+#[derive(Debug)]
+pub(crate) struct Desk {
+    sharing: Sharing,
+    settings: Settings,
+    owner: Owner,
+    ops: u64,
+    /// The limits, each once, whichever keys have it.
+    limits: Vec<Known>,
+    lines: Vec<Line>,
+    line_of: HashMap<Fingerprint, usize>,
+    /// By the number of the purchase.
+    purchases: HashMap<u64, Stage>,
+    answers: VecDeque<(Purchase, Allowance)>,
+    changes: VecDeque<What>,
+    circuit: Circuit,
+    debts: Debts,
+    epoch: Option<(Epoch, Time)>,
+    owners: u32,
+    beat: BeatState,
+    /// Since when nothing is wanted of it.
+    idle_since: Option<Time>,
+    is_closing: bool,
+}
+
+/// When the next sign of life is due.
+#[derive(Debug, Default)]
+struct BeatState {
+    due: Time,
+    is_flying: bool,
+    /// The store counts this process among the living.
+    is_known: bool,
+}
+
+/// The purchases of one key.
+#[derive(Debug)]
+struct Line {
+    /// The places of its limits: what is paid for exactly, and what is borrowed.
+    exact: SmallVec<[usize; 4]>,
+    lent: SmallVec<[usize; 4]>,
+    paid_from: Vec<Limit>,
+    waiting: VecDeque<Purchase>,
+    flying: Option<Batch>,
+    refused_until: Time,
+    /// Until when the store does not know what was used.
+    lost_until: Time,
+}
+
+/// Where a purchase is.
+#[derive(Debug)]
+enum Stage {
+    Waiting(usize),
+    Flying,
+    /// Nothing will be sent for it, but its payment is on its way.
+    Dropped,
+    Granted(Granted),
+}
+
+/// A purchase that was allowed, until its attempt ends.
+#[derive(Debug)]
+struct Granted {
+    line: usize,
+    cost: Cost,
+    at: Time,
+    /// The payment, and which of its asks this is.
+    payment: Option<(OpId, u32)>,
+    /// It was allowed without the store.
+    without: bool,
+}
+
+impl Desk {
+    pub(crate) fn new(sharing: Sharing, settings: Settings, owner: Owner) -> Self {
+        Self {
+            owners: sharing.processes,
+            sharing,
+            settings,
+            owner,
+            ops: 0,
+            limits: Vec::new(),
+            lines: Vec::new(),
+            line_of: HashMap::new(),
+            purchases: HashMap::new(),
+            answers: VecDeque::new(),
+            changes: VecDeque::new(),
+            circuit: Circuit::default(),
+            debts: Debts::default(),
+            epoch: None,
+            beat: BeatState::default(),
+            idle_since: None,
+            is_closing: false,
+        }
+    }
+
+    /// Whether anything is to be paid for at all; if not, only facts are shared.
+    pub(crate) fn sells(&self) -> Result<bool, StoreError> {
+        let limits = self
+            .sharing
+            .limits(&self.settings, Fingerprint::ANONYMOUS)?;
+        Ok(!limits.is_empty())
+    }
+
+    /// The machine puts an attempt up.
+    pub(crate) fn on_purchase(&mut self, purchase: Purchase, now: Time) {
+        let line = self.line(purchase.key, now);
+        self.idle_since = None;
+        if self.is_away(line, now) {
+            return self.decide_alone(line, &purchase, now);
+        }
+        if let Err(until) = self.borrow(line, &purchase.cost, now) {
+            return self.refuse(&purchase, until, Reason::Shared);
+        }
+        if self.lines[line].exact.is_empty() {
+            self.sharing.counts.add(|counters| &counters.granted, 1);
+            return self.allow(line, &purchase, None, now);
+        }
+        let until = self.lines[line].refused_until;
+        if until > now {
+            self.return_borrowed(line, &purchase.cost, now);
+            return self.refuse(&purchase, until, Reason::Shared);
+        }
+        self.purchases.insert(purchase.id, Stage::Waiting(line));
+        self.lines[line].waiting.push_back(purchase);
+    }
+
+    /// What became of an attempt.
+    pub(crate) fn on_settled(&mut self, settled: Settled, now: Time) {
+        let (id, is_unsent) = match settled {
+            Settled::Unsent(id) => (id, true),
+            Settled::Ended(id) => (id, false),
+            Settled::Extra(key) => {
+                let line = self.line(key, now);
+                let costs = self.rate_costs(line, &Cost::ONE);
+                return self.debts.sent(line, costs, None, now);
+            }
+        };
+        match self.purchases.remove(&id) {
+            Some(Stage::Waiting(line)) => {
+                let waiting = &mut self.lines[line].waiting;
+                if let Some(place) = waiting.iter().position(|other| other.id == id) {
+                    let purchase = waiting.remove(place).expect("it was found");
+                    self.return_borrowed(line, &purchase.cost, now);
+                }
+            }
+            Some(Stage::Flying | Stage::Dropped) => {
+                self.purchases.insert(id, Stage::Dropped);
+            }
+            Some(Stage::Granted(granted)) if is_unsent => self.take_back(id, &granted, now),
+            Some(Stage::Granted(granted)) => self.end(&granted),
+            None => {}
+        }
+    }
+
+    /// The next purchase that was answered.
+    pub(crate) fn poll_answer(&mut self) -> Option<(Purchase, Allowance)> {
+        self.answers.pop_front()
+    }
+
+    /// The next thing to tell the user.
+    pub(crate) fn poll_change(&mut self) -> Option<What> {
+        self.changes.pop_front()
+    }
+
+    /// The next call to make, if one is due.
+    pub(crate) fn poll_call(&mut self, now: Time) -> Option<Call> {
+        self.look_idle(now);
+        if self.circuit.is_open() {
+            if now < self.circuit.probe_at() || self.beat.is_flying {
+                return None;
+            }
+            self.circuit.on_probe();
+            return Some(self.beat_call(self.sharing.lease, now));
+        }
+        if let Some(take) = self.poll_take(now) {
+            return Some(take);
+        }
+        if let Some(debt) = self.poll_debt(now) {
+            return Some(debt);
+        }
+        if let Some(claim) = self.poll_claim(now) {
+            return Some(claim);
+        }
+        self.poll_beat(now)
+    }
+
+    /// Nobody makes the calls any more that were on their way: they are made again.
+    pub(crate) fn call_again(&mut self, now: Time) {
+        let flying = self
+            .lines
+            .iter_mut()
+            .filter_map(|line| line.flying.as_mut());
+        flying.for_each(Batch::call_again);
+        self.beat.is_flying = false;
+        for limit in &mut self.limits {
+            if std::mem::take(&mut limit.claim.is_flying) {
+                limit.claim.due = now;
+            }
+        }
+    }
+
+    /// Whether [`Desk::poll_call`] has something to do now.
+    pub(crate) fn has_call(&self, now: Time) -> bool {
+        if self.circuit.is_open() {
+            return now >= self.circuit.probe_at() && !self.beat.is_flying;
+        }
+        let is_due = |line: &Line| match &line.flying {
+            Some(batch) => batch.is_due(),
+            None => !line.waiting.is_empty(),
+        };
+        self.debts.any() || self.lines.iter().any(is_due) || self.next_call(now) <= now
+    }
+
+    /// When [`Desk::poll_call`] has something to do if nothing happens before.
+    pub(crate) fn next(&self, now: Time) -> Time {
+        if self.circuit.is_open() {
+            return self.circuit.probe_at();
+        }
+        // Then it is seen whether it is done.
+        let leaves = match self.idle_since {
+            Some(since) if !self.beat.is_flying => since + self.patience(),
+            _ => Time::NEVER,
+        };
+        self.next_call(now).min(leaves)
+    }
+
+    /// When the next call is due of itself.
+    fn next_call(&self, now: Time) -> Time {
+        let is_idle = self.idle_since.is_some();
+        let beat = if self.beat.is_flying || (is_idle && !self.beat.is_known) {
+            Time::NEVER
+        } else {
+            self.beat.due
+        };
+        let claims = self.limits.iter().filter(|limit| !limit.claim.is_flying);
+        let claim = claims.map(|limit| self.claim_due(limit, now)).min();
+        beat.min(claim.unwrap_or(Time::NEVER))
+    }
+
+    /// A call was answered, or was not.
+    pub(crate) fn on_heard(&mut self, call: Call, heard: Heard, now: Time) {
+        self.sharing.counts.add(|counters| &counters.calls, 1);
+        match heard {
+            Ok(said) => {
+                if let Some(after) = self.circuit.on_answer(now) {
+                    self.changes.push_back(What::StoreBack { after });
+                    self.come_back(now);
+                }
+                self.on_said(call, said, now);
+            }
+            Err(error) => {
+                self.sharing.counts.add(|counters| &counters.failures, 1);
+                self.on_silence(call, &error, now);
+            }
+        }
+        self.look_idle(now);
+    }
+
+    /// The limiter is being closed: everything is given back.
+    pub(crate) fn close(&mut self) {
+        self.is_closing = true;
+    }
+
+    /// Whether nothing is held or owed, and the store knows that this process has left.
+    pub(crate) fn has_left(&self) -> bool {
+        let is_flying = |limit: &Known| limit.claim.is_flying;
+        if !self.purchases.is_empty() || self.limits.iter().any(is_flying) || self.beat.is_flying {
+            return false;
+        }
+        // Of a store that is away there is nothing to wait for: what it lent ends by itself.
+        let holds = self.beat.is_known || self.debts.any();
+        let borrows = |limit: &Known| limit.pace.last_share() > 0;
+        self.circuit.is_open() || !(holds || self.limits.iter().any(borrows))
+    }
+
+    fn line(&mut self, key: Fingerprint, now: Time) -> usize {
+        if let Some(&line) = self.line_of.get(&key) {
+            return line;
+        }
+        // The settings were checked with another key of the same ceilings.
+        let shared = self.sharing.limits(&self.settings, key).unwrap_or_default();
+        let mut line = Line {
+            exact: SmallVec::new(),
+            lent: SmallVec::new(),
+            paid_from: Vec::new(),
+            waiting: VecDeque::new(),
+            flying: None,
+            refused_until: now,
+            lost_until: now,
+        };
+        for shared in shared {
+            let same = |known: &Known| known.shared.limit == shared.limit;
+            let place = self.limits.iter().position(same).unwrap_or_else(|| {
+                self.limits.push(Known::new(shared, self.owners));
+                self.limits.len() - 1
+            });
+            let known = &self.limits[place];
+            if known.is_rate() && self.sharing.mode == Mode::Leases {
+                line.lent.push(place);
+            } else {
+                line.exact.push(place);
+                line.paid_from.push(known.shared.limit.clone());
+            }
+        }
+        self.lines.push(line);
+        self.line_of.insert(key, self.lines.len() - 1);
+        self.lines.len() - 1
+    }
+
+    /// What an ask costs at the limits that a line pays for exactly.
+    fn costs(&self, line: usize, cost: &Cost) -> Costs {
+        let places = self.lines[line].exact.iter();
+        places.map(|&place| self.limits[place].cost(cost)).collect()
+    }
+
+    /// The same without slots: what was sent without the store holds none there.
+    fn rate_costs(&self, line: usize, cost: &Cost) -> Costs {
+        let limits = self.lines[line]
+            .exact
+            .iter()
+            .map(|&place| &self.limits[place]);
+        let cost = |limit: &Known| if limit.is_rate() { limit.cost(cost) } else { 0 };
+        limits.map(cost).collect()
+    }
+
+    fn next_op(&mut self) -> OpId {
+        self.ops += 1;
+        OpId {
+            owner: self.owner,
+            number: self.ops,
+        }
+    }
+
+    /// What to tell the store of its story; nothing after a pause in which it may have been
+    /// forgotten by right.
+    fn known_epoch(&self, now: Time) -> Option<Epoch> {
+        let (epoch, at) = self.epoch.as_ref()?;
+        (now.since(*at) < STORY).then(|| epoch.clone())
+    }
+
+    /// Whether a line must do without the store.
+    fn is_away(&self, line: usize, now: Time) -> bool {
+        let line = &self.lines[line];
+        if line.lost_until > now {
+            return true;
+        }
+        // What was borrowed still holds.
+        let holds = |place: &usize| self.limits[*place].pace.share(now) > 0;
+        let is_covered = line.exact.is_empty() && line.lent.iter().all(holds);
+        self.circuit.is_open() && !is_covered
+    }
+
+    /// Whether the agent has nothing left to do.
+    pub(crate) fn is_done(&self, now: Time) -> bool {
+        let is_idle = self
+            .idle_since
+            .is_some_and(|since| now >= since + self.patience());
+        is_idle && self.has_left()
+    }
+
+    /// Lets the policy of each limit decide.
+    fn decide_alone(&mut self, line: usize, purchase: &Purchase, now: Time) {
+        let leases = self.sharing.mode == Mode::Leases;
+        let places = self.lines[line].exact.iter().chain(&self.lines[line].lent);
+        let places: SmallVec<[usize; 4]> = places.copied().collect();
+        let mut until = now;
+        for &place in &places {
+            let limit = &mut self.limits[place];
+            let cost = limit.cost(&purchase.cost);
+            until = until.max(limit.alone(cost, leases, now));
+        }
+        if until > now {
+            let lost = self.lines[line].lost_until;
+            let looks = if lost > now {
+                lost
+            } else {
+                self.circuit.probe_at().clamp(now + AGAIN, now + LOOK)
+            };
+            // The policy says when it will allow it, unless the store is back before.
+            let until = until.min(looks);
+            return self.refuse(purchase, until, Reason::StoreAway);
+        }
+        if leases {
+            for &place in &self.lines[line].lent {
+                let limit = &mut self.limits[place];
+                let cost = limit.cost(&purchase.cost);
+                limit.pace.spend(cost, now);
+            }
+        }
+        self.sharing.counts.add(|counters| &counters.without, 1);
+        self.allow(line, purchase, None, now);
+        let costs = self.rate_costs(line, &purchase.cost);
+        self.debts.sent(line, costs, Some(purchase.id), now);
+        if let Some(Stage::Granted(granted)) = self.purchases.get_mut(&purchase.id) {
+            granted.without = true;
+        }
+    }
+
+    /// A purchase is allowed.
+    fn allow(&mut self, line: usize, purchase: &Purchase, payment: Option<(OpId, u32)>, now: Time) {
+        for place in self.lines[line].exact.iter().chain(&self.lines[line].lent) {
+            let limit = &mut self.limits[*place];
+            let cost = limit.cost(&purchase.cost);
+            limit.use_up(cost, now);
+            if !limit.is_rate() {
+                limit.held += 1;
+            }
+        }
+        let granted = Granted {
+            line,
+            cost: purchase.cost,
+            at: now,
+            payment,
+            without: false,
+        };
+        self.purchases.insert(purchase.id, Stage::Granted(granted));
+        let next = self.next_borrowed(line, now);
+        self.answers
+            .push_back((*purchase, Allowance::Granted { next }));
+    }
+
+    fn refuse(&mut self, purchase: &Purchase, until: Time, reason: Reason) {
+        self.purchases.remove(&purchase.id);
+        self.sharing.counts.add(|counters| &counters.refused, 1);
+        let refused = Allowance::Refused { until, reason };
+        self.answers.push_back((*purchase, refused));
+    }
+
+    /// Nothing was sent for what was allowed.
+    fn take_back(&mut self, id: u64, granted: &Granted, now: Time) {
+        let line = granted.line;
+        let places: SmallVec<[usize; 4]> = {
+            let line = &self.lines[line];
+            line.exact.iter().chain(&line.lent).copied().collect()
+        };
+        for place in places {
+            let limit = &mut self.limits[place];
+            let cost = limit.cost(&granted.cost);
+            limit.unuse(cost, granted.at, now);
+            if !limit.is_rate() {
+                limit.held = limit.held.saturating_sub(1);
+            }
+        }
+        self.return_borrowed(line, &granted.cost, now);
+        if granted.without {
+            self.debts.unsent(id);
+        }
+        if let Some((op, item)) = granted.payment {
+            let costs = self.costs(line, &granted.cost);
+            self.debts.give_back(op, line, item, costs);
+        }
+    }
+
+    /// An attempt has ended: its slots are free.
+    fn end(&mut self, granted: &Granted) {
+        for index in 0..self.lines[granted.line].exact.len() {
+            let place = self.lines[granted.line].exact[index];
+            if !self.limits[place].is_rate() {
+                self.limits[place].held = self.limits[place].held.saturating_sub(1);
+                if let Some((op, item)) = granted.payment {
+                    self.debts.free(place, op, item);
+                }
+            }
+        }
+    }
+
+    fn on_said(&mut self, call: Call, said: Said, now: Time) {
+        match (call, said) {
+            (Call::Take { line, .. }, Said::Taken(taken)) => {
+                self.hear(&taken.standing, now);
+                self.on_taken(line, taken, now);
+            }
+            (Call::Report(_), Said::Taken(taken)) => self.hear(&taken.standing, now),
+            (Call::Refund(_) | Call::Release(_), Said::Standing(standing)) => {
+                self.hear(&standing, now);
+            }
+            (Call::Beat(beat), Said::Alive(alive)) => self.on_alive(&beat, &alive, now),
+            (Call::Lend { place, claim }, Said::Lent(lent)) => {
+                self.hear(&lent.standing, now);
+                self.on_lent(place, &claim, &lent, now);
+            }
+            // The store answers what it is asked.
+            _ => {}
+        }
+    }
+
+    /// A call got no answer, or the store will not.
+    fn on_silence(&mut self, call: Call, error: &StoreError, now: Time) {
+        match call {
+            Call::Take { line, take } => {
+                if self.ask_once_more(line) {
+                    return;
+                }
+                self.go_away(error, now);
+                self.on_unpaid(line, &take, now);
+                return;
+            }
+            Call::Lend { place, .. } => {
+                let claim = &mut self.limits[place].claim;
+                claim.is_flying = false;
+                claim.due = now;
+            }
+            Call::Beat(beat) => {
+                self.beat.is_flying = false;
+                if beat.lasts.is_zero() {
+                    self.beat.is_known = false;
+                }
+            }
+            owed => self.debts.again(owed),
+        }
+        self.go_away(error, now);
+    }
+
+    fn go_away(&mut self, error: &StoreError, now: Time) {
+        if self.circuit.on_failure(now) {
+            self.sharing.counts.add(|counters| &counters.times_away, 1);
+            let why = error.to_string().into();
+            self.changes.push_back(What::StoreAway { why });
+        }
+        // Those who wait are answered by policy and not by a store that does not answer.
+        for line in 0..self.lines.len() {
+            let waiting = std::mem::take(&mut self.lines[line].waiting);
+            for purchase in waiting {
+                self.return_borrowed(line, &purchase.cost, now);
+                self.decide_alone(line, &purchase, now);
+            }
+        }
+    }
+
+    /// The store answers again.
+    fn come_back(&mut self, now: Time) {
+        for limit in &mut self.limits {
+            // Somebody else may have been lent what this process went on with.
+            let share = limit.pace.last_share();
+            if self.sharing.mode == Mode::Leases && limit.pace.until() == Time::NEVER {
+                limit.pace.set(share, now, now);
+            }
+            limit.claim.due = now;
+        }
+        self.beat.due = now;
+    }
+
+    /// Compares the store's story with the one that was known.
+    fn hear(&mut self, standing: &Standing, now: Time) {
+        let known = self.known_epoch(now);
+        if let Some(known) = known {
+            if known.id != standing.epoch.id {
+                self.sharing.counts.add(|counters| &counters.times_lost, 1);
+                self.changes.push_back(What::StoreLost);
+                self.limits
+                    .iter_mut()
+                    .for_each(|limit| limit.claim.due = now);
+                self.beat.due = now;
+            } else if known.sequence > standing.epoch.sequence {
+                // An answer that was overtaken by another.
+                return;
+            }
+        }
+        self.epoch = Some((standing.epoch.clone(), now));
+    }
+
+    fn poll_beat(&mut self, now: Time) -> Option<Call> {
+        if self.beat.is_flying {
+            return None;
+        }
+        let is_idle = self
+            .idle_since
+            .is_some_and(|since| now >= since + self.patience());
+        if is_idle || (self.is_closing && self.idle_since.is_some()) {
+            return self
+                .beat
+                .is_known
+                .then(|| self.beat_call(Duration::ZERO, now));
+        }
+        if now < self.beat.due || (self.idle_since.is_some() && !self.beat.is_known) {
+            return None;
+        }
+        Some(self.beat_call(self.sharing.lease, now))
+    }
+
+    fn beat_call(&mut self, lasts: Duration, now: Time) -> Call {
+        self.beat.is_flying = true;
+        let slot_limits: Vec<usize> = (0..self.limits.len())
+            .filter(|&place| !self.limits[place].is_rate())
+            .collect();
+        let mut slots = Vec::new();
+        for stage in self.purchases.values() {
+            let Stage::Granted(granted) = stage else {
+                continue;
+            };
+            let Some((op, item)) = granted.payment else {
+                continue;
+            };
+            for place in &self.lines[granted.line].exact {
+                if let Some(index) = slot_limits.iter().position(|other| other == place) {
+                    slots.push((index as u32, super::store::Slot { op, item }));
+                }
+            }
+        }
+        let limits = slot_limits
+            .iter()
+            .map(|&p| self.limits[p].shared.limit.clone());
+        Call::Beat(Beat {
+            owner: self.owner,
+            epoch: self.known_epoch(now),
+            lasts,
+            limits: limits.collect(),
+            slots,
+        })
+    }
+
+    fn on_alive(&mut self, beat: &Beat, alive: &Alive, now: Time) {
+        self.hear(&alive.standing, now);
+        self.beat.is_flying = false;
+        self.beat.is_known = !beat.lasts.is_zero();
+        self.beat.due = now + self.sharing.lease / RENEWALS;
+        if !alive.gone.is_empty() {
+            self.changes
+                .push_back(What::SlotsLost(alive.gone.len() as u32));
+        }
+        let owners = alive.owners.max(1);
+        if owners != self.owners {
+            self.owners = owners;
+            self.limits
+                .iter_mut()
+                .for_each(|limit| limit.share_with(owners));
+        }
+    }
+
+    fn look_idle(&mut self, now: Time) {
+        if self.purchases.is_empty() {
+            self.idle_since.get_or_insert(now);
+        }
+    }
+
+    /// How long nothing must be wanted before everything is given back.
+    fn patience(&self) -> Duration {
+        if self.is_closing {
+            Duration::ZERO
+        } else {
+            self.sharing.lease * IDLE_LEASES
+        }
+    }
+}
+
+/// A lease is renewed so many times: two may fail before it ends.
+const RENEWALS: u32 = 3;
+/// A process that was idle for so many leases gives back what it holds and is not called alive.
+const IDLE_LEASES: u32 = 2;
+/// Sooner than a store's story can have ended (an hour, see the scripts).
+const STORY: Duration = Duration::from_secs(1800);
+/// Before a purchase is put up again that no policy allows: a probe may be on its way.
+const AGAIN: Duration = Duration::from_millis(10);
+/// And at the latest: the store may be back.
+const LOOK: Duration = Duration::from_millis(100);

@@ -1,0 +1,349 @@
+//! Several limiters that share, each with its own connection, as several processes would.
+
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::time::{Duration, Instant};
+
+use http::{HeaderMap, StatusCode};
+use paceline::scheduler::concurrency::{Concurrency, FixedSettings};
+use paceline::scheduler::events::What;
+use paceline::scheduler::pace::PaceSettings;
+use paceline::shared::{Counts, MemoryStore, Mode, RedisStore, Sharing, WhenAway};
+use paceline::{Ask, Limiter, LimiterBuilder};
+use tokio::task::JoinSet;
+
+use super::server::{Kind, Server};
+
+/// The moments of all sends, as the provider would log them.
+#[derive(Clone)]
+struct Audit {
+    start: Instant,
+    log: Arc<std::sync::Mutex<Vec<Duration>>>,
+}
+
+#[expect(clippy::disallowed_methods, reason = "real servers keep real time")]
+impl Audit {
+    fn new() -> Self {
+        Self {
+            start: Instant::now(),
+            log: Arc::default(),
+        }
+    }
+
+    fn sent(&self) {
+        self.log.lock().unwrap().push(self.start.elapsed());
+    }
+
+    fn elapsed(&self) -> Duration {
+        self.start.elapsed()
+    }
+
+    fn count(&self) -> usize {
+        self.log.lock().unwrap().len()
+    }
+
+    /// The most sends in any window of this length.
+    fn most_in(&self, window: Duration) -> usize {
+        let mut log = self.log.lock().unwrap().clone();
+        log.sort_unstable();
+        let inside = |(index, &start): (usize, &Duration)| {
+            log[index..]
+                .iter()
+                .take_while(|&&at| at < start + window)
+                .count()
+        };
+        log.iter().enumerate().map(inside).max().unwrap_or(0)
+    }
+}
+
+/// A limiter of which only what is shared holds anybody up.
+fn plain() -> LimiterBuilder {
+    Limiter::builder()
+        .concurrency(Concurrency::Fixed({
+            let mut settings = FixedSettings::default();
+            settings.limit = 1000;
+            settings
+        }))
+        .pace(PaceSettings::Off)
+}
+
+fn connect(server: &Server) -> RedisStore {
+    RedisStore::new(&server.url()).unwrap()
+}
+
+fn sharing(server: &Server) -> Sharing {
+    Sharing::new(connect(server), "api.example.com").unwrap()
+}
+
+/// Sends through a limiter until it must stop; how many were sent.
+async fn send_all(limiter: Limiter, count: usize, audit: Audit) -> usize {
+    let mut sends = JoinSet::new();
+    for _ in 0..count {
+        let (limiter, audit) = (limiter.clone(), audit.clone());
+        sends.spawn(async move {
+            let sent = limiter
+                .call(Ask::new(), |leave| {
+                    audit.sent();
+                    let outcome = leave.outcome(StatusCode::OK, &HeaderMap::new(), None);
+                    async move { (outcome, ()) }
+                })
+                .await;
+            usize::from(sent.is_ok())
+        });
+    }
+    sends.join_all().await.iter().sum()
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn two_replicas_send_exactly_the_limit_together_and_twice_it_alone() {
+    for kind in [Kind::Valkey, Kind::OldRedis] {
+        let server = Server::start(kind);
+        for (is_shared, expected) in [(false, [100, 100]), (true, [0, 0])] {
+            let audit = Audit::new();
+            let replica = |sharing: Option<Sharing>| {
+                let builder = plain()
+                    .ceiling("100/1h")
+                    .max_wait(Duration::from_millis(1500));
+                match sharing {
+                    Some(sharing) => builder.shared(sharing).build().unwrap(),
+                    None => builder.build().unwrap(),
+                }
+            };
+            let replicas = [(); 2].map(|()| replica(is_shared.then(|| sharing(&server))));
+            let [a, b] =
+                replicas.map(|limiter| tokio::spawn(send_all(limiter, 125, audit.clone())));
+            let sent = [a.await.unwrap(), b.await.unwrap()];
+            if is_shared {
+                assert_eq!(sent[0] + sent[1], 100, "{sent:?}");
+            } else {
+                assert_eq!(sent, expected);
+            }
+            assert_eq!(audit.count(), sent[0] + sent[1]);
+        }
+    }
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn no_window_holds_more_than_the_limit_and_hardly_less() {
+    let server = Server::start(Kind::Valkey);
+    let audit = Audit::new();
+    let mut replicas = JoinSet::new();
+    for _ in 0..4 {
+        let limiter = plain()
+            .ceiling("50/250ms+10%")
+            .shared(sharing(&server))
+            .build()
+            .unwrap();
+        replicas.spawn(send_all(limiter, 100, audit.clone()));
+    }
+    let sent: usize = replicas.join_all().await.iter().sum();
+    assert_eq!(sent, 400);
+    assert!(audit.most_in(Duration::from_millis(250)) <= 50);
+    // Eight windows of 275 ms, less the last; the machine that tests may be busy.
+    assert!(
+        audit.elapsed() < Duration::from_millis(3000),
+        "{:?}",
+        audit.elapsed()
+    );
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn waiting_asks_are_paid_for_in_groups() {
+    let server = Server::start(Kind::Valkey);
+    let sharing = sharing(&server);
+    let counts: Counts = sharing.counts();
+    let limiter = plain()
+        .ceiling("1000000/1h")
+        .shared(sharing)
+        .build()
+        .unwrap();
+    let sent = send_all(limiter, 2000, Audit::new()).await;
+    assert_eq!(sent, 2000);
+    assert_eq!(counts.granted(), 2000);
+    assert!(
+        counts.calls() < 400,
+        "{} calls for 2000 grants",
+        counts.calls()
+    );
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_number_in_flight_holds_for_all_together() {
+    let server = Server::start(Kind::Valkey);
+    let (flying, most) = (Arc::new(AtomicU64::new(0)), Arc::new(AtomicU64::new(0)));
+    let mut all = JoinSet::new();
+    for _ in 0..3 {
+        let limiter = plain()
+            .max_concurrency(4)
+            .shared(sharing(&server))
+            .build()
+            .unwrap();
+        for _ in 0..12 {
+            let (limiter, flying, most) = (limiter.clone(), Arc::clone(&flying), Arc::clone(&most));
+            all.spawn(async move {
+                limiter
+                    .call(Ask::new(), |leave| {
+                        let (flying, most) = (Arc::clone(&flying), Arc::clone(&most));
+                        async move {
+                            let now = flying.fetch_add(1, Ordering::SeqCst) + 1;
+                            most.fetch_max(now, Ordering::SeqCst);
+                            tokio::time::sleep(Duration::from_millis(30)).await;
+                            flying.fetch_sub(1, Ordering::SeqCst);
+                            (leave.outcome(StatusCode::OK, &HeaderMap::new(), None), ())
+                        }
+                    })
+                    .await
+                    .unwrap();
+            });
+        }
+    }
+    all.join_all().await;
+    assert_eq!(most.load(Ordering::SeqCst), 4);
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_permit_that_is_dropped_unsent_gives_its_payment_back() {
+    let server = Server::start(Kind::Valkey);
+    let replica = || {
+        let builder = plain().ceiling("3/1h").max_wait(Duration::from_millis(500));
+        builder.shared(sharing(&server)).build().unwrap()
+    };
+    for _ in 0..5 {
+        let limiter = replica();
+        let permit = limiter.acquire(Ask::new()).await.unwrap();
+        drop(permit.complete(&paceline::Outcome::NotSent));
+        limiter.close().await;
+    }
+    let other = replica();
+    assert_eq!(send_all(other, 4, Audit::new()).await, 3);
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn while_the_store_is_away_each_policy_does_what_it_says() {
+    for (when_away, expected) in [
+        (WhenAway::Closed, 0),
+        (WhenAway::Local, 5),
+        (WhenAway::Open, 10),
+    ] {
+        let mut server = Server::start(Kind::Valkey);
+        let sharing = sharing(&server).when_away(when_away).processes(2);
+        let counts = sharing.counts();
+        let limiter = plain()
+            .ceiling("10/1h")
+            .max_wait(Duration::from_millis(700))
+            .shared(sharing)
+            .build()
+            .unwrap();
+        let mut changes = limiter.changes();
+        server.stop();
+        let audit = Audit::new();
+        let sent = send_all(limiter.clone(), 20, audit.clone()).await;
+        assert_eq!(sent, expected, "{when_away:?}");
+        let error = limiter.acquire(Ask::new()).await.unwrap_err();
+        assert_eq!(
+            error.is_store_away(),
+            when_away != WhenAway::Open,
+            "{error}"
+        );
+        server.run();
+        // Back without a restart, and what was sent meanwhile is charged.
+        let rest = send_all(limiter.clone(), 20, audit).await;
+        assert_eq!(rest, 10 - expected, "{when_away:?} {counts:?}");
+        let mut seen = Vec::new();
+        while let Some(change) = changes.try_next() {
+            seen.push(change.what);
+        }
+        assert!(
+            seen.iter()
+                .any(|what| matches!(what, What::StoreAway { .. })),
+            "{seen:?}"
+        );
+        assert!(
+            seen.iter()
+                .any(|what| matches!(what, What::StoreBack { .. })),
+            "{seen:?}"
+        );
+    }
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_closed_limiter_leaves_nothing_behind() {
+    let server = Server::start(Kind::Valkey);
+    for mode in [Mode::Exact, Mode::Leases] {
+        let limiter = plain()
+            .ceiling("100/1s")
+            .shared(sharing(&server).mode(mode))
+            .build()
+            .unwrap();
+        assert_eq!(send_all(limiter.clone(), 10, Audit::new()).await, 10);
+        tokio::time::timeout(Duration::from_secs(1), limiter.close())
+            .await
+            .unwrap();
+        for (key, _) in server.keys() {
+            assert!(!key.ends_with(":alive") && !key.contains(":lent:"), "{key}");
+        }
+    }
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn leases_let_the_busy_have_what_the_idle_leave_and_never_more_than_the_limit() {
+    let server = Server::start(Kind::Valkey);
+    let audit = Audit::new();
+    let replica = || {
+        let sharing = sharing(&server)
+            .mode(Mode::Leases)
+            .lease(Duration::from_millis(600));
+        let counts = sharing.counts();
+        (
+            plain()
+                .ceiling("100/500ms")
+                .shared(sharing)
+                .build()
+                .unwrap(),
+            counts,
+        )
+    };
+    let (busy, counts) = replica();
+    let (idle, _) = replica();
+    let idle_audit = audit.clone();
+    let seldom = tokio::spawn(async move {
+        for _ in 0..8 {
+            send_all(idle.clone(), 1, idle_audit.clone()).await;
+            tokio::time::sleep(Duration::from_millis(250)).await;
+        }
+    });
+    let sent = send_all(busy.clone(), 400, audit.clone()).await;
+    let took = audit.elapsed();
+    seldom.await.unwrap();
+    assert_eq!(sent, 400);
+    assert!(audit.most_in(Duration::from_millis(500)) <= 100);
+    // 2.2 s at 0.9 of 200 a second; the machine that tests may be busy.
+    assert!(took < Duration::from_millis(3600), "{took:?}");
+    assert!(counts.calls() < 60, "{} calls", counts.calls());
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_memory_store_shares_in_one_process_on_paused_time() {
+    let store = Arc::new(MemoryStore::new());
+    let audit = Arc::new(AtomicU64::new(0));
+    let mut replicas = JoinSet::new();
+    for _ in 0..3 {
+        let sharing = Sharing::new(Arc::clone(&store), "api.example.com").unwrap();
+        let limiter = plain().ceiling("10/1m").shared(sharing).build().unwrap();
+        let audit = Arc::clone(&audit);
+        replicas.spawn(async move {
+            for _ in 0..10 {
+                let permit = limiter.acquire(Ask::new()).await.unwrap();
+                audit.fetch_add(1, Ordering::SeqCst);
+                drop(permit);
+            }
+        });
+    }
+
+    tokio::time::sleep(Duration::from_secs(30)).await;
+    assert_eq!(audit.load(Ordering::SeqCst), 10);
+    tokio::time::sleep(Duration::from_secs(60)).await;
+    assert_eq!(audit.load(Ordering::SeqCst), 20);
+    replicas.join_all().await;
+    assert_eq!(audit.load(Ordering::SeqCst), 30);
+}
