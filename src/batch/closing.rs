@@ -11,7 +11,7 @@ use super::resume::Earlier;
 use super::rewrite;
 use super::run::{Run, Stop};
 use super::signals::Signals;
-use super::summary::{Outcome, Summary};
+use super::summary::{Grouped, Outcome, Summary};
 
 impl Run<'_> {
     /// Sorts the output, or what else it needs. A signal leaves it as it is.
@@ -78,6 +78,17 @@ impl Run<'_> {
                 };
                 summary.stopped = Some(format!("by a signal{next}"));
             }
+            // The last line took the last tokens.
+            Some(Stop::Spent) if summary.left == Some(0) => {}
+            Some(Stop::Spent) => {
+                let (spent, most) = (self.tally.tokens, self.options.max_tokens);
+                summary.stopped = Some(format!(
+                    "{} tokens were used, of {} that --max-tokens allows this run: the same \
+                     command goes on with as many again",
+                    Grouped(spent.unwrap_or_default()),
+                    Grouped(most.unwrap_or_default()),
+                ));
+            }
             Some(Stop::Hopeless(why)) => {
                 let why = why.split(';').next().unwrap_or_default();
                 let keys = if self.options.keys.is_empty() {
@@ -129,6 +140,12 @@ impl Run<'_> {
             .sender
             .as_ref()
             .map_or(0, |sender| sender.hosts.others());
+        if self.options.max_tokens.is_some() && self.tally.tokens.is_none() {
+            say(
+                self.tally.succeeded,
+                "answers, and none said how many tokens it used: --max-tokens had nothing to count",
+            );
+        }
         if !self.options.keys.is_empty() {
             say(others as u64, "other hosts were called without a key");
         }

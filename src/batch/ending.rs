@@ -13,6 +13,7 @@ use crate::scheduler::events::GaveUp;
 use super::ids::State;
 use super::record::{self, Code, Ending};
 use super::tally::Why;
+use super::usage;
 
 /// How a request ended.
 #[derive(Debug)]
@@ -189,6 +190,14 @@ impl Reply {
                 ..
             } => Some(message.clone()),
             _ => None,
+        }
+    }
+
+    /// The tokens that it says were used, if it says so.
+    pub(crate) fn tokens(&self) -> Option<u64> {
+        match self {
+            Self::Answer(answer) => usage::tokens(&answer.body),
+            Self::Failure { .. } => None,
         }
     }
 

@@ -10,6 +10,7 @@ use memchr::memchr;
 use serde_json::value::RawValue;
 
 use super::ids::{self, Id, MOST_LINES};
+use super::packed;
 
 /// Lines one after the other, into a buffer that is used again.
 pub(crate) struct Lines<R> {
@@ -144,6 +145,9 @@ fn text_of(line: &[u8], first: bool) -> io::Result<Range<usize>> {
         return Err(io::Error::other(
             "the input is UTF-16: convert it to UTF-8 (iconv does it)",
         ));
+    }
+    if let Some(what_to_do) = packed::packed_unawares(line).filter(|_| first) {
+        return Err(io::Error::other(what_to_do));
     }
     let start = if first && line.starts_with(BOM) {
         BOM.len()

@@ -19,6 +19,7 @@ mod input;
 mod options;
 mod outage;
 mod output;
+mod packed;
 mod progress;
 mod record;
 mod request;
@@ -30,6 +31,7 @@ mod signals;
 mod source;
 mod summary;
 mod tally;
+mod usage;
 
 pub use check::{Check, check};
 pub use error::Error;

@@ -36,6 +36,9 @@ pub struct Options {
     pub retry_failed: bool,
     /// At most so many of the lines that are left to do. Default: all.
     pub limit: Option<u64>,
+    /// No request is sent once answers of this run say that they used so many tokens in all; what
+    /// is in flight then may go beyond. Default: no such budget.
+    pub max_tokens: Option<u64>,
     /// How long what is in flight may take after a first signal. Default 1 s.
     pub grace: Duration,
     /// What is shown meanwhile.
@@ -46,7 +49,7 @@ pub struct Options {
 #[derive(Clone, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub enum Input {
-    /// A file. One that is no regular file is read as stdin is.
+    /// A file; gzip if its name ends in `.gz`. One that is no regular file is read as stdin is.
     File(PathBuf),
     /// Standard input: read once, from its beginning.
     Stdin,
@@ -112,6 +115,7 @@ impl Options {
             ordered: false,
             retry_failed: false,
             limit: None,
+            max_tokens: None,
             grace: Duration::from_secs(1),
             progress: Show::default(),
         }

@@ -4,7 +4,6 @@
 //! because others were put in or taken out above them, their records are found again, so that
 //! nothing is sent twice for it.
 
-use std::fs::File;
 use std::io::{self, BufReader};
 use std::path::Path;
 
@@ -12,6 +11,7 @@ use super::error::Error;
 use super::ids::{self, Id, Index, Place, State};
 use super::input::{Line, Lines, Named};
 use super::output::{Damage, Journal};
+use super::packed::Unpacked;
 use super::record::Stored;
 
 /// What earlier runs have left in the output.
@@ -38,7 +38,7 @@ pub(crate) fn index(path: &Path) -> Result<Index, Error> {
     };
     let mut lines = Lines::new(BufReader::with_capacity(
         CHUNK,
-        File::open(path).map_err(open)?,
+        Unpacked::open(path).map_err(open)?,
     ));
     let (mut index, mut buffer) = (Index::of_file(), Vec::new());
     while let Some(line) = next(&mut lines, &mut buffer)? {
@@ -217,7 +217,7 @@ fn describe(path: &Path, pairs: &[(u32, u32)]) -> Result<String, Error> {
     };
     let mut lines = Lines::new(BufReader::with_capacity(
         CHUNK,
-        File::open(path).map_err(open)?,
+        Unpacked::open(path).map_err(open)?,
     ));
     let (mut buffer, mut texts) = (Vec::new(), Vec::new());
     while let (true, Some(line)) = (texts.len() < pairs.len(), next(&mut lines, &mut buffer)?) {

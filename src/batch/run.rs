@@ -23,6 +23,7 @@ use super::ids::{Index, Place, State};
 use super::inflight::InFlight;
 use super::options::{Input, Options};
 use super::output::Journal;
+use super::packed::Unpacked;
 use super::progress::{Progress, Status};
 use super::record::{Code, Ending, Record};
 use super::request::BadLine;
@@ -80,7 +81,12 @@ pub async fn run(options: Options) -> Result<Outcome, Error> {
         input_ended: false,
     };
     run.until_done(&mut work, &mut signals).await;
-    let whole = run.stop.is_none() && (!stream || options.limit.is_none());
+    // Of a stream it is not known what was not read, nor which records belong to it.
+    let whole = match run.stop {
+        None => !stream || options.limit.is_none(),
+        Some(Stop::Spent | Stop::Hopeless(_)) => !stream,
+        Some(Stop::Signal(_) | Stop::Failed(_)) => false,
+    };
     if whole {
         run.put_in_order(&mut signals, earlier).await;
     }
@@ -128,11 +134,7 @@ pub(crate) fn read(
                 path: path.clone(),
                 source,
             };
-            source::of_stream(
-                std::fs::File::open(path).map_err(open)?,
-                index.clone(),
-                plan,
-            )
+            source::of_stream(Unpacked::open(path).map_err(open)?, index.clone(), plan)
         }
         Input::Stdin => source::of_stream(io::stdin(), index.clone(), plan),
     }
@@ -166,6 +168,8 @@ pub(super) enum Stop {
     Signal(Signal),
     /// Every further request would fail the same way.
     Hopeless(String),
+    /// The answers have used all tokens that they may.
+    Spent,
     Failed(Error),
 }
 
@@ -300,6 +304,17 @@ impl Run<'_> {
         }
         if let (Some(why), None) = (done.hopeless, &self.stop) {
             self.stop(Stop::Hopeless(why));
+        }
+        self.spend(done.tokens);
+    }
+
+    /// Counts tokens, and stops once there are no more.
+    fn spend(&mut self, tokens: Option<u64>) {
+        let Some(tokens) = tokens else { return };
+        let spent = self.tally.tokens.unwrap_or_default().saturating_add(tokens);
+        self.tally.tokens = Some(spent);
+        if self.stop.is_none() && self.options.max_tokens.is_some_and(|most| spent >= most) {
+            self.stop(Stop::Spent);
         }
     }
 

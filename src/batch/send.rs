@@ -34,6 +34,8 @@ pub(crate) struct Sender {
     replay: Replays,
     idempotency_header: Option<HeaderName>,
     max_wait: Option<Duration>,
+    /// Whether the tokens that answers used are read.
+    counts_tokens: bool,
     outage: Mutex<Outage>,
     /// Wakes those who wait for the end of an outage.
     pub(crate) fair: Notify,
@@ -50,6 +52,8 @@ pub(crate) struct Done {
     pub(crate) slot: Option<Slot>,
     pub(crate) attempts: u32,
     pub(crate) refused: u32,
+    /// What the answer says it used, if somebody counts.
+    pub(crate) tokens: Option<u64>,
     /// None where nothing was sent and the run is being stopped: the next run does it.
     pub(crate) record: Option<Recorded>,
     /// What every further request would run into too.
@@ -84,6 +88,7 @@ impl Sender {
             replay: options.replay,
             idempotency_header: options.idempotency_header.clone(),
             max_wait: options.settings.max_wait,
+            counts_tokens: options.max_tokens.is_some(),
             outage: Mutex::default(),
             fair: Notify::new(),
             abort: CancellationToken::new(),
@@ -109,6 +114,8 @@ impl Sender {
         };
         let attempts = mark.attempts();
         let hopeless = reply.as_ref().and_then(Reply::hopeless);
+        let tokens = reply.as_ref().filter(|_| self.counts_tokens);
+        let tokens = tokens.and_then(Reply::tokens);
         let stopped = self.door.is_shut();
         let record = reply
             // Whatever the reason, a line that was not sent is as it was before the run.
@@ -146,6 +153,7 @@ impl Sender {
             slot: mark.slot(),
             attempts,
             refused: mark.refused(),
+            tokens,
             record,
             hopeless,
         }

@@ -3,7 +3,6 @@
 //! The channel is short: whoever is behind it decides how far ahead is read. A line of a slow pipe
 //! is handed over as soon as no other lies ready.
 
-use std::fs::File;
 use std::io::{self, BufReader, Read};
 use std::path::Path;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
@@ -17,6 +16,7 @@ use xxhash_rust::xxh3::xxh3_128_with_seed;
 use super::error::Error;
 use super::ids::{Id, Index, Place, State};
 use super::input::{Line, Lines, Named};
+use super::packed::Unpacked;
 use super::record::RequestId;
 use super::request::{BadLine, Reader, Request};
 use super::resume::{self, Arrival, Shift};
@@ -76,7 +76,7 @@ pub(crate) fn of_file(
         path: path.to_owned(),
         source,
     };
-    let file = File::open(path).map_err(fail)?;
+    let file = Unpacked::open(path).map_err(fail)?;
     start(file, index, plan, false).map_err(fail)
 }
 

@@ -63,6 +63,8 @@ pub struct Summary {
     pub left_by_limit: Option<u64>,
     /// Attempts that the server refused for going too fast or for being full.
     pub refused: u64,
+    /// Tokens that answers said they used. Counted only where a budget is kept.
+    pub tokens: Option<u64>,
     /// Lines that an earlier run had sent too when it was killed.
     pub sent_again: u64,
     /// From start to end, in milliseconds.
@@ -112,6 +114,7 @@ impl Summary {
             failures: counts.map_or_else(|| tally.all_failed(), |counts| counts.failed),
             left_by_limit: None,
             refused: tally.refused,
+            tokens: tally.tokens,
             sent_again: tally.again,
             elapsed_ms: elapsed.as_millis() as u64,
             rate: (tally.recorded() as f64 / seconds * 10.0).round() / 10.0,
@@ -170,6 +173,9 @@ impl fmt::Display for Summary {
             _ => {}
         }
         row("refused", &Grouped(self.refused))?;
+        if let Some(tokens) = self.tokens {
+            row("tokens used", &Grouped(tokens))?;
+        }
         if self.sent_again > 0 {
             let again = Grouped(self.sent_again);
             row(

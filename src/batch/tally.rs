@@ -18,6 +18,8 @@ pub(crate) struct Tally {
     pub(crate) attempts: u64,
     /// Attempts that the server refused for going too fast or for being full.
     pub(crate) refused: u64,
+    /// What answers said they used, where a budget is kept; none while none said.
+    pub(crate) tokens: Option<u64>,
     /// Lines that an earlier run may have sent too, without an answer.
     pub(crate) again: u64,
     pub(crate) succeeded: u64,

@@ -19,7 +19,7 @@ use super::{config, files};
 #[derive(clap::Args)]
 #[command(after_help = MORE)]
 pub(crate) struct Args {
-    /// The requests, one a line; `-` is stdin.
+    /// The requests, one a line; `-` is stdin; a name that ends in .gz is gzip.
     input: PathBuf,
     /// Where results go [default: stdout, which cannot be resumed].
     #[arg(short, long, value_name = "FILE")]
@@ -88,6 +88,10 @@ pub(crate) struct Args {
     /// Do only the first N of the lines that are left to do: a trial before the whole.
     #[arg(long, value_name = "N", value_parser = clap::value_parser!(u64).range(1..))]
     limit: Option<u64>,
+    /// Send nothing more once the answers of this run say (`usage`) that they took N tokens; what is
+    /// in flight then may go beyond it. Streamed answers are not counted.
+    #[arg(long, value_name = "N", value_parser = clap::value_parser!(u64).range(1..))]
+    max_tokens: Option<u64>,
     /// Check everything, send nothing, change nothing.
     #[arg(long)]
     dry_run: bool,
@@ -166,6 +170,7 @@ impl Args {
         options.ordered = self.ordered;
         options.retry_failed = self.retry_failed;
         options.limit = self.limit;
+        options.max_tokens = self.max_tokens;
         options.grace = self.grace;
         options.progress = self.progress.into();
         Ok(options)

@@ -91,6 +91,15 @@ fn a_run_whose_every_key_is_refused_stops_and_goes_on_with_another() {
             .iter()
             .all(|record| record["final"] == false)
     );
+    assert_eq!(run("bad").code(), 1);
+    let (records, mut ids) = (batch.records().len(), batch.ids());
+    ids.sort();
+    ids.dedup();
+    assert_eq!(
+        ids.len(),
+        records,
+        "one record a line, after two such runs too"
+    );
     let end = run("good");
     assert_eq!(
         (end.code(), batch.records().len()),

@@ -1,5 +1,6 @@
 //! `paceline run`, as the real command.
 
+mod budget;
 mod endings;
 mod kills;
 #[cfg(target_os = "linux")]

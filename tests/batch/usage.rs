@@ -1,6 +1,8 @@
 //! Whoever uses it wrongly is told what to do, and nothing is sent.
 
 use std::fs;
+use std::io::Write;
+use std::process::Command;
 use std::time::Duration;
 
 use super::server::{Answer, Server};
@@ -87,7 +89,7 @@ fn a_full_disk_stops_the_run_and_is_named() {
         .map(|n| format!("{{\"url\":\"/{n}\"}}\n"))
         .collect();
     let batch = Batch::new(&input, &server.url());
-    let mut command = std::process::Command::new(env!("CARGO_BIN_EXE_paceline"));
+    let mut command = Command::new(env!("CARGO_BIN_EXE_paceline"));
     command
         .arg("run")
         .arg(batch.input())
@@ -153,7 +155,7 @@ fn every_mistake_is_answered_with_what_to_do() {
 #[test]
 fn a_relative_url_without_a_base_sends_nothing() {
     let batch = Batch::new("{\"url\":\"/a\"}", "");
-    let mut command = std::process::Command::new(env!("CARGO_BIN_EXE_paceline"));
+    let mut command = Command::new(env!("CARGO_BIN_EXE_paceline"));
     command
         .arg("run")
         .arg(batch.input())
@@ -180,6 +182,41 @@ fn a_dry_run_says_what_would_be_done_and_touches_nothing() {
         end.stdout
     );
     assert!(!batch.output().exists());
+}
+
+#[test]
+fn gzip_is_read_by_its_name_and_resumed_as_any_file() {
+    let server = server();
+    let batch = Batch::new("", &server.url()).with(&["--ordered", "--limit", "250"]);
+    let input = batch.dir.path().join("in.jsonl.gz");
+    let file = fs::File::create(&input).expect("created");
+    let mut gzip = flate2::write::GzEncoder::new(file, flate2::Compression::default());
+    for n in 0..500 {
+        writeln!(gzip, "{{\"custom_id\":\"{n}\",\"url\":\"/{n}\"}}").expect("written");
+    }
+    gzip.finish().expect("written");
+    for sent in [250, 500] {
+        let mut command = Command::new(env!("CARGO_BIN_EXE_paceline"));
+        command.arg("run").arg(&input).arg("-o").arg(batch.output());
+        command
+            .args(["--base-url", &batch.base])
+            .args(&batch.options);
+        let end = Ended::of(command);
+        assert_eq!(
+            (end.code(), server.calls().len()),
+            (0, sent),
+            "{}",
+            end.stderr
+        );
+    }
+    let ids: Vec<_> = (0..500).map(|n| n.to_string()).collect();
+    assert_eq!(batch.ids(), ids);
+
+    let plain = Batch::new("", &server.url());
+    fs::copy(&input, plain.input()).expect("copied");
+    let end = plain.run();
+    assert_eq!((end.code(), server.calls().len()), (2, 500));
+    assert!(end.stderr.contains("end its name in .gz"), "{}", end.stderr);
 }
 
 #[test]

@@ -1,0 +1,80 @@
+//! A budget of tokens: what is spent stops the run, and nothing is lost by it.
+
+use std::time::Duration;
+
+use super::Batch;
+use super::server::{Answer, Server};
+
+fn lines(count: u32) -> String {
+    let line = |n| format!("{{\"custom_id\":\"{n}\",\"url\":\"/v1/responses\",\"body\":{{}}}}\n");
+    (0..count).map(line).collect()
+}
+
+fn server() -> Server {
+    let body = r#"{"output":[],"usage":{"input_tokens":7,"output_tokens":3,"total_tokens":10}}"#;
+    Server::new(|_| Answer::json(200, body).after(Duration::from_millis(20)))
+}
+
+#[test]
+fn a_spent_budget_stops_the_run_and_the_same_command_goes_on() {
+    let server = server();
+    let options = ["--max-tokens", "45", "--max-concurrency", "1", "--ordered"];
+    let batch = Batch::new(&lines(10), &server.url()).with(&options);
+    let end = batch.run();
+    let sent = server.calls().len();
+    // The next request may go out while the answer before it is read.
+    assert!((5..=6).contains(&sent), "{sent} were sent: {}", end.stderr);
+    assert_eq!((end.code(), batch.ids().len()), (1, sent));
+    let used = 10 * sent;
+    for part in [
+        format!("tokens used   {used}\n"),
+        format!("left to do    {}\n", 10 - sent),
+        format!("stopped       {used} tokens were used, of 45 that --max-tokens allows this run"),
+    ] {
+        assert!(
+            end.stderr.contains(&part),
+            "{part} is not in\n{}",
+            end.stderr
+        );
+    }
+    let end = batch.run();
+    assert_eq!(
+        (end.code(), server.calls().len()),
+        (0, 10),
+        "{}",
+        end.stderr
+    );
+    let ids: Vec<_> = (0..10).map(|n: u32| n.to_string()).collect();
+    assert_eq!(batch.ids(), ids);
+}
+
+#[test]
+fn a_budget_that_the_last_line_spends_stops_nothing() {
+    let server = server();
+    let batch = Batch::new(&lines(3), &server.url()).with(&["--max-tokens", "30"]);
+    let end = batch.run();
+    assert_eq!((end.code(), batch.ids().len()), (0, 3), "{}", end.stderr);
+    assert!(!end.stderr.contains("stopped"), "{}", end.stderr);
+}
+
+#[test]
+fn what_is_in_flight_when_the_budget_is_spent_ends() {
+    let server = server();
+    let options = ["--max-tokens", "1", "--max-concurrency", "4"];
+    let batch = Batch::new(&lines(40), &server.url()).with(&options);
+    let end = batch.run();
+    assert_eq!(end.code(), 1);
+    let (calls, records) = (server.calls().len(), batch.records());
+    assert!((1..=8).contains(&calls), "{calls} were sent");
+    assert_eq!(records.len(), calls);
+    assert!(records.iter().all(|record| record["final"] == true));
+}
+
+#[test]
+fn a_budget_that_nothing_counts_against_is_said_to_be_none() {
+    let server = Server::new(|_| Answer::json(200, "{}"));
+    let batch = Batch::new(&lines(3), &server.url()).with(&["--max-tokens", "1"]);
+    let end = batch.run();
+    assert_eq!((end.code(), server.calls().len()), (0, 3));
+    assert!(end.stderr.contains("nothing to count"), "{}", end.stderr);
+}
