@@ -5,7 +5,7 @@ use std::time::{Duration, SystemTime};
 
 use crate::config::SettingsError;
 use crate::scheduler::ceiling::CeilingError;
-#[cfg(feature = "reqwest")]
+#[cfg(any(feature = "reqwest", feature = "tower"))]
 use crate::scheduler::events::GaveUp;
 use crate::scheduler::events::{Reason, Refusal};
 
@@ -184,7 +184,7 @@ impl Error {
     }
 
     /// Why the last response is given back instead of this error, where there is one.
-    #[cfg(feature = "reqwest")]
+    #[cfg(any(feature = "reqwest", feature = "tower"))]
     pub(crate) fn gave_up(&self) -> Option<GaveUp> {
         match &self.0.kind {
             Kind::Refused(refusal, _) => Some(match refusal {

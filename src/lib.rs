@@ -63,8 +63,12 @@ pub mod sim;
 pub use client::{
     ApiKey, Cancelled, Changes, Leave, Limiter, LimiterBuilder, Permit, Ticket, Verdict,
 };
+#[cfg(any(feature = "reqwest", feature = "tower"))]
+pub use client::{Bucket, Deadline, Group, Hold, Pin, Report, Tenant};
+#[cfg(feature = "tower")]
+pub use client::{Limited, LimiterLayer};
 #[cfg(feature = "reqwest")]
-pub use client::{Bucket, Deadline, Group, Hold, Limiters, Pin, Report, Tenant, http_client};
+pub use client::{Limiters, http_client};
 pub use config::{Settings, SettingsError};
 #[cfg(feature = "client")]
 pub use error::Error;

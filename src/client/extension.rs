@@ -4,6 +4,8 @@ use std::time::{Duration, SystemTime};
 
 use http::Extensions;
 
+#[cfg(any(feature = "reqwest", feature = "tower"))]
+use super::permit::Permit;
 use crate::scheduler::events::{Ask, Cost, Fingerprint, GaveUp, Name, Priority, Replay};
 
 /// What a request shares a limit with inside the provider: an extension of the request.
@@ -85,7 +87,23 @@ pub struct Report {
     pub why: Option<GaveUp>,
 }
 
+impl Report {
+    /// What is known of an attempt before it ends.
+    #[cfg(any(feature = "reqwest", feature = "tower"))]
+    pub(super) fn of(permit: &Permit) -> Self {
+        Self {
+            attempts: permit.attempt(),
+            key: permit.fingerprint(),
+            queued: permit.queued(),
+            waited: permit.waited(),
+            retry_at: None,
+            why: None,
+        }
+    }
+}
+
 /// What the extensions of a request ask for, over `base`.
+#[cfg(any(feature = "reqwest", feature = "tower"))]
 pub(super) fn over(base: Ask, extensions: &Extensions) -> Ask {
     let mut ask = base;
     if let Some(&priority) = extensions.get::<Priority>() {

@@ -130,7 +130,7 @@ impl Walk<'_> {
                 (None, Ok(response)) => return Ok(response),
                 (None, Err(error)) => return self.give_up(error, None),
             };
-            let mut report = report_of(&permit);
+            let mut report = Report::of(&permit);
             let held = result.as_ref().is_ok_and(|response| self.holds(response));
             let (verdict, claim) = permit.end(&outcome, held);
             match (verdict, result) {
@@ -235,17 +235,6 @@ impl Walk<'_> {
 fn is_event_stream(response: &Response) -> bool {
     let kind = response.headers().get(header::CONTENT_TYPE);
     kind.is_some_and(|kind| kind.as_bytes().starts_with(b"text/event-stream"))
-}
-
-fn report_of(permit: &Permit) -> Report {
-    Report {
-        attempts: permit.attempt(),
-        key: permit.fingerprint(),
-        queued: permit.queued(),
-        waited: permit.waited(),
-        retry_at: None,
-        why: None,
-    }
 }
 
 fn reported(mut response: Response, report: Report) -> Response {

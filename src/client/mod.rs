@@ -26,12 +26,14 @@ mod key;
 mod limiter;
 mod permit;
 mod seats;
+#[cfg(feature = "tower")]
+mod service;
 mod watch;
 
 // The middleware of `reqwest`.
 #[cfg(feature = "reqwest")]
 mod body;
-#[cfg(feature = "reqwest")]
+#[cfg(any(feature = "reqwest", feature = "tower"))]
 mod extension;
 #[cfg(feature = "reqwest")]
 mod front;
@@ -47,7 +49,7 @@ mod wire;
 #[cfg(feature = "shared")]
 pub(crate) use buyer::{Agent, Buyer, Opening, Traded};
 pub use clock::Clock;
-#[cfg(feature = "reqwest")]
+#[cfg(any(feature = "reqwest", feature = "tower"))]
 pub use extension::{Bucket, Deadline, Group, Hold, Pin, Report, Tenant};
 #[cfg(feature = "shared")]
 pub(crate) use gate::Gate;
@@ -56,5 +58,7 @@ pub use limiter::{Cancelled, Changes, Limiter, LimiterBuilder};
 #[cfg(feature = "reqwest")]
 pub use limiters::Limiters;
 pub use permit::{Leave, Permit, Ticket, Verdict};
+#[cfg(feature = "tower")]
+pub use service::{BoxError, Limited, LimiterLayer};
 #[cfg(feature = "reqwest")]
 pub use wire::http_client;

@@ -7,4 +7,6 @@ mod listening;
 mod provider;
 mod runtimes;
 mod secrets;
+#[cfg(feature = "tower")]
+mod service;
 mod sockets;

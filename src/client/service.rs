@@ -1,0 +1,210 @@
+//! A limiter as a layer of tower, for clients that are made of its services.
+
+use std::fmt;
+use std::future::poll_fn;
+use std::pin::Pin;
+use std::task::{Context, Poll};
+
+use http::{Request, Response, Uri};
+use tower_layer::Layer;
+use tower_service::Service;
+
+use crate::error::Error;
+use crate::scheduler::events::{Ask, Outcome, Replay};
+
+use super::extension::{self, Report};
+use super::key::ApiKey;
+use super::limiter::Limiter;
+use super::permit::{Ticket, Verdict};
+
+/// Puts a [`Limiter`] in front of a service of `http` requests.
+///
+/// Every attempt passes the gates. A request says what it asks for by its extensions, as with the
+/// middleware; its response carries the [`Report`]. A slot is held until the headers, and a
+/// refusal is classified by status and headers alone. An error of the service counts as sent, so
+/// only idempotent requests are repeated after it, and those with [`Replay::Always`].
+///
+/// ```
+/// # fn layered<S>(inner: S) -> impl Sized {
+/// use tower_layer::Layer;
+/// paceline::LimiterLayer::new(paceline::Limiter::new()).layer(inner)
+/// # }
+/// ```
+#[derive(Clone, Debug)]
+pub struct LimiterLayer(Limiter);
+
+impl LimiterLayer {
+    /// A layer of this limiter.
+    #[must_use]
+    pub fn new(limiter: Limiter) -> Self {
+        Self(limiter)
+    }
+}
+
+impl<S> Layer<S> for LimiterLayer {
+    type Service = Limited<S>;
+
+    fn layer(&self, inner: S) -> Limited<S> {
+        Limited {
+            limiter: self.0.clone(),
+            inner,
+        }
+    }
+}
+
+/// A service behind a [`Limiter`].
+#[derive(Clone)]
+pub struct Limited<S> {
+    limiter: Limiter,
+    inner: S,
+}
+
+/// An error of the service, or paceline's own [`Error`].
+pub type BoxError = Box<dyn std::error::Error + Send + Sync>;
+
+impl<S, B, R> Service<Request<B>> for Limited<S>
+where
+    S: Service<Request<B>, Response = Response<R>> + Clone + Send + 'static,
+    S::Error: Into<BoxError>,
+    S::Future: Send,
+    B: Clone + Send + 'static,
+    R: Send + 'static,
+{
+    type Response = Response<R>;
+    type Error = BoxError;
+    type Future = Pin<Box<dyn Future<Output = Result<Response<R>, BoxError>> + Send>>;
+
+    /// Always ready: a place in the queue is taken by the call, so that nothing is held between
+    /// the two, and the service is asked once the turn has come.
+    fn poll_ready(&mut self, _: &mut Context<'_>) -> Poll<Result<(), BoxError>> {
+        Poll::Ready(Ok(()))
+    }
+
+    fn call(&mut self, request: Request<B>) -> Self::Future {
+        let (limiter, inner) = (self.limiter.clone(), self.inner.clone());
+        Box::pin(walk(limiter, inner, request))
+    }
+}
+
+/// The attempts of one request.
+async fn walk<S, B, R>(
+    limiter: Limiter,
+    mut inner: S,
+    request: Request<B>,
+) -> Result<Response<R>, BoxError>
+where
+    S: Service<Request<B>, Response = Response<R>>,
+    S::Error: Into<BoxError>,
+    B: Clone,
+{
+    let mut ticket = Ticket::watched(limiter, ask_of(&request));
+    let mut last = None;
+    loop {
+        let permit = match ticket.await {
+            Ok(permit) => permit,
+            Err(error) => return give_up(last, error.into()),
+        };
+        let mut attempt = request.clone();
+        put_key(permit.key(), &mut attempt)?;
+        let sent = async {
+            poll_fn(|context| inner.poll_ready(context)).await?;
+            inner.call(attempt).await
+        };
+        let result = match permit.run(sent).await {
+            Ok(result) => result.map_err(Into::into),
+            Err(late) => Err(late.into()),
+        };
+        let outcome = match &result {
+            Ok(response) => permit.outcome(response.status(), response.headers(), None),
+            Err(_) => Outcome::Broken,
+        };
+        let mut report = Report::of(&permit);
+        match (permit.complete(&outcome), result) {
+            (Verdict::Return { retry_at, why }, Ok(response)) => {
+                (report.retry_at, report.why) = (retry_at, why);
+                return Ok(reported(response, report));
+            }
+            (Verdict::Return { .. }, Err(error)) => return give_up(last, error),
+            (Verdict::Again(again), result) => {
+                ticket = again;
+                if let Ok(response) = result {
+                    last = Some(reported(response, report));
+                }
+            }
+        }
+    }
+}
+
+/// The last response if there was one, else the error.
+fn give_up<R>(last: Option<Response<R>>, error: BoxError) -> Result<Response<R>, BoxError> {
+    let Some(mut response) = last else {
+        return Err(error);
+    };
+    if let Some(report) = response.extensions_mut().get_mut::<Report>() {
+        let own = error.downcast_ref::<Error>();
+        report.retry_at = own.and_then(Error::retry_at);
+        report.why = own.and_then(Error::gave_up);
+    }
+    Ok(response)
+}
+
+fn ask_of<B>(request: &Request<B>) -> Ask {
+    let base = request.extensions().get::<Ask>().cloned();
+    let mut ask = extension::over(base.unwrap_or_default(), request.extensions());
+    let is_safe = request.method().is_idempotent() || request.headers().contains_key(IDEMPOTENCY);
+    if ask.replay == Replay::Auto && is_safe {
+        ask.replay = Replay::Always;
+    }
+    ask
+}
+
+fn put_key<B>(key: &ApiKey, request: &mut Request<B>) -> Result<(), http::Error> {
+    key.put_on(request.headers_mut());
+    let Some((name, secret)) = key.query_pair() else {
+        return Ok(());
+    };
+    let uri = request.uri();
+    let path = uri.path();
+    let pair = format!("{}={}", escaped(name), escaped(secret));
+    let path_and_query = match uri.query() {
+        Some(query) => format!("{path}?{query}&{pair}"),
+        None => format!("{path}?{pair}"),
+    };
+    let mut parts = uri.clone().into_parts();
+    parts.path_and_query = Some(path_and_query.try_into()?);
+    *request.uri_mut() = Uri::from_parts(parts)?;
+    Ok(())
+}
+
+/// A name or value as it may stand in a query: everything but RFC 3986's unreserved characters is
+/// escaped.
+fn escaped(text: &str) -> impl fmt::Display + '_ {
+    struct Escaped<'a>(&'a str);
+    impl fmt::Display for Escaped<'_> {
+        fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+            self.0.bytes().try_for_each(|byte| match byte {
+                b'a'..=b'z' | b'A'..=b'Z' | b'0'..=b'9' | b'-' | b'.' | b'_' | b'~' => {
+                    write!(f, "{}", char::from(byte))
+                }
+                _ => write!(f, "%{byte:02X}"),
+            })
+        }
+    }
+    Escaped(text)
+}
+
+fn reported<R>(mut response: Response<R>, report: Report) -> Response<R> {
+    response.extensions_mut().insert(report);
+    response
+}
+
+impl<S: fmt::Debug> fmt::Debug for Limited<S> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Limited")
+            .field("limiter", &self.limiter)
+            .field("inner", &self.inner)
+            .finish()
+    }
+}
+
+const IDEMPOTENCY: &str = "idempotency-key";

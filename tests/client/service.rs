@@ -1,0 +1,133 @@
+//! The layer of tower.
+
+use std::future::{Future, poll_fn, ready};
+use std::pin::Pin;
+use std::sync::{Arc, Mutex};
+use std::task::{Context, Poll};
+use std::time::Duration;
+
+use http::{Request, Response};
+use paceline::{ApiKey, Error, GaveUp, LimiterBuilder, LimiterLayer, Priority, Report};
+use tower_layer::Layer;
+use tower_service::Service;
+
+use super::provider::unlearned;
+
+/// Answers with these statuses in turn (0 is an error), and writes down what it was sent.
+#[derive(Clone, Debug, Default)]
+struct Fake {
+    statuses: Arc<Mutex<Vec<u16>>>,
+    seen: Arc<Mutex<Vec<Request<String>>>>,
+}
+
+impl Fake {
+    fn answering(statuses: &[u16]) -> Self {
+        let fake = Self::default();
+        fake.statuses.lock().unwrap().extend(statuses.iter().rev());
+        fake
+    }
+
+    fn uris(&self) -> Vec<String> {
+        let seen = self.seen.lock().unwrap();
+        seen.iter()
+            .map(|request| request.uri().to_string())
+            .collect()
+    }
+}
+
+impl Service<Request<String>> for Fake {
+    type Response = Response<&'static str>;
+    type Error = std::io::Error;
+    type Future = Pin<Box<dyn Future<Output = Result<Self::Response, Self::Error>> + Send>>;
+
+    fn poll_ready(&mut self, _: &mut Context<'_>) -> Poll<Result<(), Self::Error>> {
+        Poll::Ready(Ok(()))
+    }
+
+    fn call(&mut self, request: Request<String>) -> Self::Future {
+        self.seen.lock().unwrap().push(request);
+        let status = self.statuses.lock().unwrap().pop().unwrap_or(200);
+        Box::pin(ready(match status {
+            0 => Err(std::io::Error::other("cut off")),
+            status => Ok(Response::builder().status(status).body("body").unwrap()),
+        }))
+    }
+}
+
+async fn send(
+    fake: &Fake,
+    limiter: LimiterBuilder,
+    method: &str,
+) -> Result<Response<&'static str>, paceline::client::BoxError> {
+    let mut service = LimiterLayer::new(limiter.build().unwrap()).layer(fake.clone());
+    let request = Request::builder()
+        .method(method)
+        .uri("http://api.test/a?b=c");
+    let request = request
+        .extension(Priority::HIGH)
+        .body("x".to_owned())
+        .unwrap();
+    poll_fn(|context| service.poll_ready(context)).await?;
+    service.call(request).await
+}
+
+#[tokio::test(start_paused = true)]
+async fn every_attempt_passes_the_gates_and_the_response_reports() {
+    let fake = Fake::answering(&[503, 429, 200]);
+    let reply = send(&fake, unlearned().ceiling("1/1s"), "GET")
+        .await
+        .unwrap();
+    let report = reply.extensions().get::<Report>().unwrap();
+    assert_eq!(
+        (reply.status().as_u16(), report.attempts, report.why),
+        (200, 3, None)
+    );
+    assert!(report.waited >= Duration::from_secs(2));
+    let seen = fake.seen.lock().unwrap();
+    assert!(seen.iter().all(|request| request.body() == "x"));
+}
+
+#[tokio::test(start_paused = true)]
+async fn what_may_not_be_repeated_is_given_back() {
+    let fake = Fake::answering(&[503]);
+    let reply = send(&fake, unlearned(), "POST").await.unwrap();
+    let report = reply.extensions().get::<Report>().unwrap();
+    assert_eq!(report.why, Some(GaveUp::NotReplayable));
+    let fake = Fake::answering(&[0]);
+    let error = send(&fake, unlearned(), "POST").await.unwrap_err();
+    assert_eq!(error.to_string(), "cut off");
+    let fake = Fake::answering(&[503, 0, 0, 0, 0]);
+    let reply = send(&fake, unlearned(), "GET")
+        .await
+        .expect("there was a response");
+    assert_eq!((reply.status().as_u16(), fake.uris().len()), (503, 4));
+}
+
+#[tokio::test(start_paused = true)]
+async fn keys_are_put_on_attempts_and_errors_are_paceline_s_own() {
+    let fake = Fake::default();
+    let key = ApiKey::query("api key", "a&b=c");
+    send(&fake, unlearned().key(key), "GET").await.unwrap();
+    assert_eq!(fake.uris(), ["http://api.test/a?b=c&api%20key=a%26b%3Dc"]);
+    let closed = unlearned().build().unwrap();
+    closed.close_now();
+    let mut service = LimiterLayer::new(closed).layer(fake);
+    let error = service.call(Request::new(String::new())).await.unwrap_err();
+    assert!(error.downcast_ref::<Error>().unwrap().is_closed());
+}
+
+#[tokio::test(start_paused = true)]
+async fn being_ready_holds_nothing() {
+    let limiter = unlearned().key_concurrency(1).build().unwrap();
+    let layer = LimiterLayer::new(limiter.clone());
+    let mut services: Vec<_> = (0..3).map(|_| layer.layer(Fake::default())).collect();
+    for service in &mut services {
+        poll_fn(|context| service.poll_ready(context))
+            .await
+            .unwrap();
+    }
+    assert_eq!(limiter.depth(), (0, 0));
+    for service in &mut services {
+        service.call(Request::new(String::new())).await.unwrap();
+    }
+}
