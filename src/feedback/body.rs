@@ -5,7 +5,7 @@
 
 use std::borrow::Cow;
 
-use super::codes::{about_key, code, contains, guess};
+use super::codes::{about_key, code, contains, guess, violated};
 use super::draft::{Draft, Source, seconds};
 use super::durations::duration;
 use super::findings::Findings;
@@ -359,33 +359,6 @@ impl Field {
         self.path
             .rsplit('.')
             .all(|name| names.next().is_some_and(|at| *at == name.as_bytes()))
-    }
-}
-
-/// Which quota a violation's id names: `GenerateRequestsPerDayPerProjectPerModel-FreeTier`.
-fn violated(id: &str) -> Key<'_> {
-    let has = |word: &str| id.contains(word);
-    let dimension = match () {
-        () if has("InputToken") => Dimension::InputTokens,
-        () if has("OutputToken") => Dimension::OutputTokens,
-        () if has("Token") => Dimension::Tokens,
-        () => Dimension::Requests,
-    };
-    let window = [
-        ("PerDay", 86_400),
-        ("PerHour", 3600),
-        ("PerMinute", 60),
-        ("PerSecond", 1),
-    ]
-    .iter()
-    .find_map(|(word, seconds)| has(word).then_some(*seconds));
-    Key {
-        family: "",
-        dimension,
-        window: window.unwrap_or(0),
-        scope: "",
-        plain: false,
-        id: 0,
     }
 }
 

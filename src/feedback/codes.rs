@@ -1,6 +1,7 @@
 //! What error codes say, those of the table and others, and what words say about the key.
 
-use super::vendors::{Code, Says, Vendor, all};
+use super::Dimension;
+use super::vendors::{Code, Key, Says, Vendor, all};
 
 /// What a code says: in the vendor's own words first, then in those that all share.
 pub(crate) fn code(vendor: &Vendor, text: &[u8], own_only: bool) -> Option<Says> {
@@ -70,6 +71,33 @@ pub(crate) fn about_key(message: &[u8]) -> Option<Says> {
         "bad credentials",
     ]);
     (key && bad).then_some(Says::Unauthorized)
+}
+
+/// Which quota a violation's id names: `GenerateRequestsPerDayPerProjectPerModel-FreeTier`.
+pub(crate) fn violated(id: &str) -> Key<'_> {
+    let has = |word: &str| id.contains(word);
+    let dimension = match () {
+        () if has("InputToken") => Dimension::InputTokens,
+        () if has("OutputToken") => Dimension::OutputTokens,
+        () if has("Token") => Dimension::Tokens,
+        () => Dimension::Requests,
+    };
+    let window = [
+        ("PerDay", 86_400),
+        ("PerHour", 3600),
+        ("PerMinute", 60),
+        ("PerSecond", 1),
+    ]
+    .iter()
+    .find_map(|(word, seconds)| has(word).then_some(*seconds));
+    Key {
+        family: "",
+        dimension,
+        window: window.unwrap_or(0),
+        scope: "",
+        plain: false,
+        id: 0,
+    }
 }
 
 /// Whether a text holds a word, in any case.

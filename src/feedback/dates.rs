@@ -11,21 +11,17 @@ use super::values::{Decimal, NANOS};
 pub(crate) fn rfc3339(text: &[u8]) -> Option<(i64, Duration)> {
     let (date, rest) = text.split_first_chunk::<16>()?;
     let signs = [date[4], date[7], date[13]] == *b"--:" && matches!(date[10], b'T' | b't' | b' ');
-    let (mut digits, mut bad) = ([0_u8; 12], false);
-    for (digit, at) in digits
-        .iter_mut()
-        .zip([0, 1, 2, 3, 5, 6, 8, 9, 11, 12, 14, 15])
-    {
-        *digit = date[at].wrapping_sub(b'0');
-        // No branch for each: it would cost more than the rest of the walk.
-        bad |= *digit > 9;
-    }
+    let digit = |at: usize| date[at].wrapping_sub(b'0');
+    // All digits at once: a branch for each would cost more than the rest of the walk.
+    let bad = (digit(0) > 9) | (digit(1) > 9) | (digit(2) > 9) | (digit(3) > 9);
+    let bad = bad | (digit(5) > 9) | (digit(6) > 9) | (digit(8) > 9) | (digit(9) > 9);
+    let bad = bad | (digit(11) > 9) | (digit(12) > 9) | (digit(14) > 9) | (digit(15) > 9);
     if !signs || bad {
         return None;
     }
-    let two = |at: usize| u32::from(digits[at]) * 10 + u32::from(digits[at + 1]);
-    let days = days(two(0) * 100 + two(2), two(4), two(6))?;
-    let (hour, minute) = (two(8), two(10));
+    let two = |at: usize| u32::from(digit(at)) * 10 + u32::from(digit(at + 1));
+    let days = days(two(0) * 100 + two(2), two(5), two(8))?;
+    let (hour, minute) = (two(11), two(14));
     if let &[b':', s1, s2, b'Z'] = rest {
         // What nearly all servers write.
         let secs = clock(days, hour, minute, number(&[s1, s2])?)?;
@@ -165,6 +161,7 @@ fn time(days: i64, text: &[u8]) -> Option<i64> {
     )
 }
 
+#[inline]
 fn clock(days: i64, hour: u32, minute: u32, second: u32) -> Option<i64> {
     // 60 is a leap second.
     (hour < 24 && minute < 60 && second <= 60)
@@ -172,16 +169,9 @@ fn clock(days: i64, hour: u32, minute: u32, second: u32) -> Option<i64> {
 }
 
 /// Days since 1970-01-01 of a date in the Gregorian calendar.
+#[inline]
 pub(crate) fn days(year: u32, month: u32, day: u32) -> Option<i64> {
-    let leap = year.is_multiple_of(4) && (!year.is_multiple_of(100) || year.is_multiple_of(400));
-    let longest = match month {
-        2 if leap => 29,
-        2 => 28,
-        4 | 6 | 9 | 11 => 30,
-        1..=12 => 31,
-        _ => return None,
-    };
-    if day == 0 || day > longest {
+    if !(1..=12).contains(&month) || day == 0 || day > 28 && day > longest(year, month) {
         return None;
     }
     // Years that begin in March end with the leap day, so the months need no table.
@@ -193,6 +183,17 @@ pub(crate) fn days(year: u32, month: u32, day: u32) -> Option<i64> {
     let (century, of_century) = (i64::from(year / 100), i64::from(year % 100));
     let of_year = i64::from((153 * month + 2) / 5 + day - 1);
     Some(century * 146_097 / 4 + of_century * 1461 / 4 + of_year - 719_468)
+}
+
+/// The days of a month.
+fn longest(year: u32, month: u32) -> u32 {
+    let leap = year.is_multiple_of(4) && (!year.is_multiple_of(100) || year.is_multiple_of(400));
+    match month {
+        2 if leap => 29,
+        2 => 28,
+        4 | 6 | 9 | 11 => 30,
+        _ => 31,
+    }
 }
 
 fn month(name: &[u8]) -> Option<u32> {

@@ -229,6 +229,7 @@ impl Draft<'_> {
 }
 
 impl From<Delay> for Reset {
+    #[inline]
     fn from(delay: Delay) -> Self {
         Self {
             after: delay.after,

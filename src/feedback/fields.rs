@@ -82,19 +82,13 @@ fn family<'a>(
     gather(Part::Remaining, &mut live.remaining);
     gather(Part::Reset(Unit::Seconds), &mut live.reset);
     gather(Part::Used, &mut live.used);
-    let place = tally
-        .drafts
-        .iter()
-        .position(|draft| draft.plain && draft.family == key.family);
+    let mut drafts = tally.drafts.iter();
+    let place = drafts.position(|draft| draft.plain && draft.family == key.family);
     // Beside a single count a list is none: its commas stand between thousands, or its first
     // member is the live one.
     let single = place.is_some_and(|place| tally.drafts[place].counts());
-    if live.is_list()
-        && !single
-        && !lists
-            .iter()
-            .any(|list| list.0.family == key.family && thousands(list.2))
-    {
+    let grouped = |list: &(Key<'_>, Part, &[u8])| list.0.family == key.family && thousands(list.2);
+    if live.is_list() && !single && !lists.iter().any(grouped) {
         return live.zip(tally, key, &policies, own);
     }
     let mut draft = match place {

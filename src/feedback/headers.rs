@@ -64,11 +64,9 @@ fn take<'a>(
             found.retry_after = longer(found.retry_after, delay);
         }
         Meaning::Age => found.cached |= Decimal::read(value).is_some_and(|age| age.whole > 0),
-        Meaning::ShouldRetry => match value.trim_ascii() {
-            b"true" => found.should_retry = Some(true),
-            b"false" => found.should_retry = Some(false),
-            _ => {}
-        },
+        Meaning::ShouldRetry => {
+            found.should_retry = yes_or_no(value.trim_ascii()).or(found.should_retry);
+        }
         Meaning::Pushback => pushback(found, value),
         Meaning::Code => {
             // AWS adds an address: `ThrottlingException:http://…`
@@ -86,6 +84,14 @@ fn take<'a>(
             }
         }
         Meaning::Nothing => {}
+    }
+}
+
+fn yes_or_no(value: &[u8]) -> Option<bool> {
+    match value {
+        b"true" => Some(true),
+        b"false" => Some(false),
+        _ => None,
     }
 }
 

@@ -48,21 +48,16 @@ impl Index {
         vendor: &'static Vendor,
         name: &str,
     ) -> Option<&'static Meaning<'static>> {
-        let bytes = name.as_bytes();
-        let mut at = slot(bytes);
-        let mut shared = None;
+        let mut at = slot(name.as_bytes());
         while self.slots[at] != 0 {
             let entry = &self.entries[usize::from(self.slots[at]) - 1];
-            if entry.name == name {
-                match entry.own {
-                    None => shared = Some(&entry.means),
-                    Some(own) if own.name == vendor.name => return Some(&entry.means),
-                    Some(_) => {}
-                }
+            // The vendors' own rows were entered first, so they stand before the shared one.
+            if entry.name == name && entry.own.is_none_or(|own| own.name == vendor.name) {
+                return Some(&entry.means);
             }
             at = (at + 1) % SLOTS;
         }
-        shared
+        None
     }
 
     const fn build() -> Self {
@@ -76,18 +71,28 @@ impl Index {
             slots: [0; SLOTS],
             entries: [EMPTY; MOST],
         };
-        let (mut file, mut count) = (0, 0);
-        while file < VENDORS.len() {
-            let mut row = 0;
-            while row < VENDORS[file].len() {
-                let vendor = &VENDORS[file][row];
-                count = index.add(vendor.headers, None, count);
-                count = index.add(vendor.own.headers, Some(vendor), count);
-                row += 1;
+        let mut count = 0;
+        let mut shared = false;
+        loop {
+            let mut file = 0;
+            while file < VENDORS.len() {
+                let mut row = 0;
+                while row < VENDORS[file].len() {
+                    let vendor = &VENDORS[file][row];
+                    count = if shared {
+                        index.add(vendor.headers, None, count)
+                    } else {
+                        index.add(vendor.own.headers, Some(vendor), count)
+                    };
+                    row += 1;
+                }
+                file += 1;
             }
-            file += 1;
+            if shared {
+                return index;
+            }
+            shared = true;
         }
-        index
     }
 
     const fn add(

@@ -96,6 +96,7 @@ impl<'a> Tally<'a> {
     }
 
     /// Takes a count.
+    #[inline]
     pub(crate) fn number(&mut self, key: &Key<'a>, part: Part, number: f64, from: Source) {
         let bit = match part {
             Part::Limit => LIMIT,

@@ -166,6 +166,7 @@ impl Decimal {
 
 impl Written {
     /// Reads a delay or a moment in any known form. `now` only settles two-digit years.
+    #[inline]
     pub(crate) fn read(text: &[u8], now: i64) -> Option<Self> {
         let text = trim(text);
         let first = *text.first()?;
@@ -195,6 +196,7 @@ impl Written {
     }
 
     /// The delay that this means for a quota's reset: what is absurd is unknown.
+    #[inline]
     pub(crate) fn reset(self, unit: Unit, now: i64) -> Option<Delay> {
         match self {
             Self::Number(decimal) => {
@@ -230,6 +232,7 @@ impl Written {
 }
 
 impl Delay {
+    #[inline]
     fn of(span: Span) -> Self {
         Self {
             after: round_up(span.length),
@@ -238,6 +241,7 @@ impl Delay {
         }
     }
 
+    #[inline]
     fn until(nanos: i64, grain: Duration, now: i64) -> Self {
         let ahead = if nanos > now { nanos.abs_diff(now) } else { 0 };
         Self {
@@ -259,11 +263,17 @@ impl Unit {
 }
 
 /// A count: digits, perhaps a fraction, perhaps a minus sign.
+#[inline]
 pub(crate) fn count(text: &[u8]) -> Option<f64> {
     let text = trim(text);
     if let Some(whole) = small(text) {
         return Some(whole as f64);
     }
+    fraction(text)
+}
+
+/// A count with a fraction, or a sign.
+fn fraction(text: &[u8]) -> Option<f64> {
     let (negative, digits) = match text.split_first() {
         Some((b'-', rest)) => (true, rest),
         _ => (false, text),
@@ -311,6 +321,7 @@ pub(crate) fn trim(text: &[u8]) -> &[u8] {
 }
 
 /// A short run of digits and nothing else: nearly all that servers write.
+#[inline]
 fn small(text: &[u8]) -> Option<u64> {
     if text.is_empty() || text.len() > 15 {
         return None;

@@ -9,7 +9,7 @@ use proptest::prelude::*;
 use super::{NOW, read};
 
 /// Everything that leaves the reader is finite, not negative and bounded.
-fn check(said: &Feedback) {
+pub(super) fn check(said: &Feedback) {
     for reading in &said.readings {
         for number in [reading.limit, reading.remaining, reading.used]
             .into_iter()

@@ -3,6 +3,7 @@
 mod bounds;
 mod claims;
 mod kinds;
+mod mutations;
 
 use std::time::{Duration, SystemTime};
 

@@ -29,16 +29,7 @@ pub(super) fn explain(profile: &Profile, response: &Response<'_>, said: &Feedbac
         line(&mut page, "key", self::fault(fault));
     }
     if let Some(cause) = said.cause {
-        let crowded = cause == Cause::Concurrency;
-        line(
-            &mut page,
-            "cause",
-            if crowded {
-                "too many at the same time"
-            } else {
-                "too many for the time"
-            },
-        );
+        line(&mut page, "cause", self::cause(cause));
     }
     line(&mut page, "wait", &wait(said));
     if let Some(retry) = said.should_retry {
@@ -75,6 +66,13 @@ pub(super) fn explain(profile: &Profile, response: &Response<'_>, said: &Feedbac
     page.push('\n');
     next(&mut page, said);
     page
+}
+
+fn cause(cause: Cause) -> &'static str {
+    match cause {
+        Cause::Concurrency => "too many at the same time",
+        _ => "too many for the time",
+    }
 }
 
 fn fault(fault: Fault) -> &'static str {
