@@ -5,6 +5,7 @@
 
 use std::borrow::Cow;
 
+use super::Reset;
 use super::codes::{about_key, code, contains, guess, violated};
 use super::draft::{Draft, Source, seconds};
 use super::durations::duration;
@@ -13,9 +14,8 @@ use super::json::{self, Place, Scalar};
 use super::spending::Spending;
 use super::text;
 use super::values::{Decimal, Unit, Written, count};
-use super::vendors::{Code, Field, Key, Says, Text, Told, Vendor, all};
+use super::vendors::{Code, Field, Says, Text, Told, Vendor, all};
 use super::xml;
-use super::{Dimension, Reset};
 
 /// Reads a body into findings.
 pub(crate) fn read<'a>(
