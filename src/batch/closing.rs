@@ -140,6 +140,10 @@ impl Run<'_> {
             .sender
             .as_ref()
             .map_or(0, |sender| sender.hosts.others());
+        say(
+            self.unwritten(),
+            "records of what was done were not written: nobody read the output",
+        );
         if self.options.max_tokens.is_some() && self.tally.tokens.is_none() {
             say(
                 self.tally.succeeded,

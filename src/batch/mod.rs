@@ -20,6 +20,7 @@ mod options;
 mod outage;
 mod output;
 mod packed;
+mod pipe;
 mod progress;
 mod record;
 mod request;

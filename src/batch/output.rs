@@ -10,6 +10,7 @@ use std::path::{Path, PathBuf};
 
 use super::error::Error;
 use super::ids::LARGEST_OFFSET;
+use super::pipe::{Pipe, Sink};
 use super::record::{self, Stored};
 
 /// Where records go.
@@ -28,9 +29,8 @@ pub(crate) struct Journal {
 enum Target {
     /// It can be read again, repaired, locked and replaced.
     File(File),
-    /// A pipe, a terminal or a device: what is written is gone.
-    Stream(File),
-    Stdout,
+    /// What is written is gone.
+    Stream(Pipe),
 }
 
 /// What [`Journal::read_back`] found beside records.
@@ -45,7 +45,7 @@ pub(crate) struct Damage {
 impl Journal {
     /// Standard output: nothing to read back.
     pub(crate) fn stdout() -> Self {
-        Self::new(Target::Stdout, "stdout".into())
+        Self::new(Target::Stream(Pipe::new(Sink::Stdout)), "stdout".into())
     }
 
     /// An output that is read and stays as it is; none if there is none.
@@ -106,7 +106,8 @@ impl Journal {
                 file => file.map_err(fail)?,
             };
             if !file.metadata().map_err(fail)?.is_file() {
-                return Ok(Self::new(Target::Stream(file), path.to_owned()));
+                let pipe = Pipe::new(Sink::Stream(file));
+                return Ok(Self::new(Target::Stream(pipe), path.to_owned()));
             }
             lock(&file, path)?;
             // Behind a symbolic link the file itself is what is replaced at the end.
@@ -122,13 +123,21 @@ impl Journal {
     pub(crate) fn file(&self) -> Option<&File> {
         match &self.target {
             Target::File(file) => Some(file),
-            Target::Stream(_) | Target::Stdout => None,
+            Target::Stream(_) => None,
         }
     }
 
     /// Goes on with the file that has taken this one's place, which is locked already.
     pub(crate) fn replace(&mut self, file: File) {
         self.target = Target::File(file);
+    }
+
+    /// The pipe, if it is no file.
+    pub(crate) fn pipe(&self) -> Option<&Pipe> {
+        match &self.target {
+            Target::Stream(pipe) => Some(pipe),
+            Target::File(_) => None,
+        }
     }
 
     /// Where it lies.
@@ -222,11 +231,8 @@ impl Journal {
             Target::File(_) if offset + record.len() as u64 > LARGEST_OFFSET => {
                 Err(io::ErrorKind::FileTooLarge.into())
             }
-            Target::File(file) | Target::Stream(file) => file.write_all(record),
-            Target::Stdout => {
-                let mut stdout = io::stdout().lock();
-                stdout.write_all(record).and_then(|()| stdout.flush())
-            }
+            Target::File(file) => file.write_all(record),
+            Target::Stream(pipe) => pipe.append(record),
         };
         if let Err(source) = written {
             if let Target::File(file) = &mut self.target {

@@ -24,6 +24,7 @@ use super::inflight::InFlight;
 use super::options::{Input, Options};
 use super::output::Journal;
 use super::packed::Unpacked;
+use super::pipe::Pipe;
 use super::progress::{Progress, Status};
 use super::record::{Code, Ending, Record};
 use super::request::BadLine;
@@ -79,6 +80,7 @@ pub async fn run(options: Options) -> Result<Outcome, Error> {
         stop: None,
         grace_ends: None,
         input_ended: false,
+        aborted: false,
     };
     run.until_done(&mut work, &mut signals).await;
     // Of a stream it is not known what was not read, nor which records belong to it.
@@ -160,6 +162,8 @@ pub(super) struct Run<'a> {
     pub(super) stop: Option<Stop>,
     grace_ends: Option<time::Instant>,
     input_ended: bool,
+    /// Whether nothing is waited for any longer.
+    aborted: bool,
 }
 
 /// Why a run ends before its input.
@@ -182,11 +186,14 @@ impl Run<'_> {
         look.set_missed_tick_behavior(MissedTickBehavior::Delay);
         let door = Arc::clone(&self.door);
         loop {
+            self.look_at_pipe();
             self.admit();
             let more_to_read = self.backlog.is_empty() && !self.input_ended && self.stop.is_none();
-            if self.tasks.is_empty() && !more_to_read {
+            let is_written = self.unwritten() == 0 || self.aborted;
+            if self.tasks.is_empty() && !more_to_read && is_written {
                 break;
             }
+            let room = self.has_room();
             let grace_ends = self.grace_ends;
             tokio::select! {
                 biased;
@@ -194,7 +201,7 @@ impl Run<'_> {
                 () = at(grace_ends), if grace_ends.is_some() => self.abort(),
                 _ = tick.tick(), if interval.is_some() => self.show(),
                 _ = look.tick() => self.look(),
-                batch = work.recv(), if more_to_read && self.door.has_room() => self.on_read(batch),
+                batch = work.recv(), if more_to_read && room => self.on_read(batch),
                 Some(done) = self.tasks.join_next() => {
                     self.on_done(done);
                     while let Some(done) = self.tasks.try_join_next() {
@@ -202,14 +209,40 @@ impl Run<'_> {
                     }
                 }
                 () = door.hungry.notified() => {}
+                () = moved(self.journal.pipe()) => {}
             }
+        }
+        if self.unwritten() > 0 && !matches!(self.stop, Some(Stop::Failed(_))) {
+            // What came back last has had no time to be written.
+            let written = async {
+                while self.unwritten() > 0 {
+                    moved(self.journal.pipe()).await;
+                }
+            };
+            time::timeout(LAST, written).await.ok();
         }
         self.progress.end();
     }
 
+    /// Whether more lines may be begun.
+    fn has_room(&self) -> bool {
+        self.door.has_room() && !self.journal.pipe().is_some_and(Pipe::is_clogged)
+    }
+
+    /// Records that wait for a reader of the output.
+    pub(super) fn unwritten(&self) -> u64 {
+        self.journal.pipe().map_or(0, Pipe::unwritten)
+    }
+
+    fn look_at_pipe(&mut self) {
+        if let Some(source) = self.journal.pipe().and_then(Pipe::fault) {
+            self.fail(self.journal.unwritable(source));
+        }
+    }
+
     /// Hands lines to the limiter while there is room.
     fn admit(&mut self) {
-        while self.stop.is_none() && self.door.has_room() {
+        while self.stop.is_none() && self.has_room() {
             let Some(work) = self.backlog.pop_front() else {
                 break;
             };
@@ -365,6 +398,7 @@ impl Run<'_> {
     /// Takes back what is in flight, too.
     fn abort(&mut self) {
         self.grace_ends = None;
+        self.aborted = true;
         if let Some(sender) = &self.sender {
             sender.abort.cancel();
         }
@@ -410,12 +444,22 @@ impl Run<'_> {
     }
 }
 
+async fn moved(pipe: Option<&Pipe>) {
+    match pipe {
+        Some(pipe) => pipe.moved().await,
+        None => std::future::pending().await,
+    }
+}
+
 async fn at(moment: Option<time::Instant>) {
     match moment {
         Some(moment) => time::sleep_until(moment).await,
         None => std::future::pending().await,
     }
 }
+
+/// How long the last records may take to be written when nothing else is waited for.
+const LAST: Duration = Duration::from_millis(100);
 
 /// How often it is looked at what holds requests up: often enough for a run of seconds.
 const LOOK: Duration = Duration::from_millis(100);

@@ -5,6 +5,8 @@ mod endings;
 mod kills;
 #[cfg(target_os = "linux")]
 mod memory;
+#[cfg(unix)]
+mod pipes;
 mod requests;
 mod server;
 mod setup;
