@@ -4,7 +4,8 @@
 //! its turn, [`send`] takes it through the limiter, [`ending`] says what the answer means,
 //! [`record`] writes that as a line, and [`output`] appends it. Beside that, [`ids`] knows every
 //! line in 24 bytes, [`resume`] what earlier runs did, [`inflight`] what was on its way when one
-//! was killed, and [`rewrite`] puts the output in order at the end. [`run`](mod@run) is the loop
+//! was killed, and [`rewrite`] puts the output in order at the end. [`packed`] unpacks an input,
+//! [`pipe`] takes records where the output is no file, [`usage`] counts what answers cost. [`run`](mod@run) is the loop
 //! that holds it together.
 
 mod check;
