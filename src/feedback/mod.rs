@@ -90,13 +90,15 @@ fn conclude(found: &mut Findings<'_>, vendor: &Vendor, status: u16, date: Option
         fields::settle(&mut found.tally, own);
     }
     let mut wait = found.wait();
-    if let (Some(key), Some(wait)) = (found.resets_with_wait, wait) {
+    // A wait may be absurd, and is only cut; as a reset it would be unknown.
+    let plausible = wait.filter(|wait| wait.delay <= values::LONGEST_RESET);
+    if let (Some(key), Some(wait)) = (found.resets_with_wait, plausible) {
         found.tally.reset_at(&key, wait.delay, wait.grain);
     }
     for policy in std::mem::take(&mut found.violated) {
         found.tally.violated(policy);
     }
-    if let Some(wait) = wait.filter(|_| own.spent_resets_with_wait && status >= 400) {
+    if let Some(wait) = plausible.filter(|_| own.spent_resets_with_wait && status >= 400) {
         found.tally.reset_spent(wait.delay, wait.grain);
     }
     found.tally.settle(own, status < 400);

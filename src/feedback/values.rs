@@ -389,7 +389,7 @@ const LEAST_EPOCH: u64 = 1_000_000_000;
 const TEN_YEARS: u64 = 10 * 31_557_600 * NANOS as u64;
 
 /// The longest reset that is believed: a yearly quota and a month of grace (rule 1).
-const LONGEST_RESET: Duration = Duration::from_secs(400 * 86_400);
+pub(crate) const LONGEST_RESET: Duration = Duration::from_secs(400 * 86_400);
 
 /// What an absurd `Retry-After` is cut to: the overflow value of RFC 9111, 1.2.2.
 pub(crate) const LONGEST_WAIT: Duration = Duration::from_secs(1 << 31);

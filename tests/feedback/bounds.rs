@@ -137,7 +137,10 @@ proptest! {
             ("anthropic-ratelimit-output-tokens-remaining".to_owned(), b"15000".to_vec()),
             ("anthropic-ratelimit-output-tokens-reset".to_owned(), b"2026-03-10T12:00:09Z".to_vec()),
         ];
-        prop_assume!(!name.contains("output-tokens") && name != "age" && name != "date");
+// These speak of the reading itself, or of all.
+        if name.contains("output-tokens") || name == "age" || name == "date" {
+            return Ok(());
+        }
         let mut pairs = good.to_vec();
         pairs.insert(1, (name, value));
         let received = SystemTime::UNIX_EPOCH + NOW;
