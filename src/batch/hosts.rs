@@ -8,8 +8,10 @@ use reqwest::Url;
 use reqwest_middleware::{ClientBuilder, ClientWithMiddleware};
 
 use crate::Settings;
-use crate::client::{Limiter, http_client};
+use crate::client::{Limiter, LimiterBuilder, http_client};
 use crate::feedback::Profile;
+use crate::shared::Sharing;
+use crate::shared::store::Scope;
 
 use super::door::{AtTheDoor, Door};
 use super::error::Error;
@@ -32,6 +34,7 @@ pub(crate) struct Hosts {
     http: reqwest::Client,
     door: Arc<Door>,
     settings: Settings,
+    shared: Option<Sharing>,
     others: Mutex<HashMap<Origin, Arc<Client>>>,
 }
 
@@ -70,6 +73,7 @@ impl Hosts {
             http,
             door,
             settings: options.settings.clone(),
+            shared: options.shared.clone(),
             others: Mutex::new(HashMap::new()),
         })
     }
@@ -97,7 +101,8 @@ impl Hosts {
         }
         let limiter = Limiter::builder()
             .profile(known(url))
-            .settings(self.settings.clone())
+            .settings(self.settings.clone());
+        let limiter = share(limiter, self.shared.as_ref(), url)
             .build()
             .expect("the same settings were valid for the first host");
         let client = client(&self.http, &self.door, limiter);
@@ -114,6 +119,25 @@ impl Hosts {
     pub(crate) fn others(&self) -> usize {
         let others = self.others.lock();
         others.unwrap_or_else(PoisonError::into_inner).len()
+    }
+
+    /// Gives back what is held of limits that are shared with other runs.
+    pub(crate) async fn leave(&self) {
+        if self.shared.is_none() {
+            return;
+        }
+        let mut limiters = vec![self.main.limiter.clone()];
+        {
+            let others = self.others.lock().unwrap_or_else(PoisonError::into_inner);
+            limiters.extend(others.values().map(|client| client.limiter.clone()));
+        }
+        let leave = async {
+            for limiter in limiters {
+                limiter.close().await;
+            }
+        };
+        // What the store does not hear of ends by itself within a lease.
+        drop(tokio::time::timeout(LEAVE, leave).await);
     }
 
     /// Refuses all who wait, everywhere.
@@ -137,7 +161,30 @@ fn home(options: &Options, profile: Profile, url: Option<&Url>) -> Result<Limite
         .settings(options.settings.clone())
         .hosts(host)
         .keys(options.keys.iter().cloned());
+    let limiter = match url {
+        Some(url) => share(limiter, options.shared.as_ref(), url),
+        None => limiter,
+    };
     Ok(limiter.build()?)
+}
+
+/// Shares the limits of a host with other runs, if any are shared.
+fn share(limiter: LimiterBuilder, shared: Option<&Sharing>, url: &Url) -> LimiterBuilder {
+    let Some(sharing) = shared else {
+        return limiter;
+    };
+    let (_, host, port) = origin(url);
+    let name = format!("{host}:{}", port.unwrap_or_default());
+    let plain = |c: char| {
+        if c.is_ascii_alphanumeric() || ".:-".contains(c) {
+            c
+        } else {
+            '_'
+        }
+    };
+    let name: String = name.chars().map(plain).take(LONGEST_SCOPE).collect();
+    let scope = Scope::new(name).expect("every other sign was replaced");
+    limiter.shared(sharing.clone().scope(scope))
 }
 
 /// What is known about the vendor of a host.
@@ -171,6 +218,12 @@ const CONNECT: Duration = Duration::from_secs(10);
 /// The longest silence of a server: long generations say nothing for minutes, and the SDKs of
 /// language models give up after this too.
 const SILENCE: Duration = Duration::from_secs(600);
+
+/// A store that does not answer must not keep a run that is done.
+const LEAVE: Duration = Duration::from_millis(500);
+
+/// What a scope may hold; hosts are shorter.
+const LONGEST_SCOPE: usize = 128;
 
 /// Hosts beyond this lose what was learned about idle ones.
 const MOST_HOSTS: usize = 1_024;

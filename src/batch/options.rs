@@ -9,6 +9,7 @@ use reqwest::Url;
 use crate::Settings;
 use crate::client::ApiKey;
 use crate::feedback::Profile;
+use crate::shared::Sharing;
 
 /// What a run is told to do. Everything but the input has a default.
 #[derive(Debug)]
@@ -26,6 +27,8 @@ pub struct Options {
     pub profile: Option<Profile>,
     /// How its limiter decides.
     pub settings: Settings,
+    /// How it shares its limits with other runs. Its scope is the host. Default: it does not.
+    pub shared: Option<Sharing>,
     /// Which requests may be sent again after the server may have processed them.
     pub replay: Replays,
     /// The header that lets the server know a request that it has seen. Default: by profile.
@@ -110,6 +113,7 @@ impl Options {
             keys: Vec::new(),
             profile: None,
             settings,
+            shared: None,
             replay: Replays::default(),
             idempotency_header: None,
             ordered: false,

@@ -83,6 +83,9 @@ pub async fn run(options: Options) -> Result<Outcome, Error> {
         aborted: false,
     };
     run.until_done(&mut work, &mut signals).await;
+    if let Some(sender) = &run.sender {
+        sender.hosts.leave().await;
+    }
     // Of a stream it is not known what was not read, nor which records belong to it.
     let whole = match run.stop {
         None => !stream || options.limit.is_none(),

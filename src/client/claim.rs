@@ -41,7 +41,7 @@ impl Claim {
     pub(crate) fn poll(&self, waker: &Waker) -> Poll<Result<Taken, Refusal>> {
         let seat = self.seat();
         self.gate.act(|inner, now, wakes| {
-            if inner.seats.resume(seat) {
+            if inner.seats.resume(seat, now) {
                 self.gate.pump(inner, now, wakes);
             }
             let Some(taken) = inner.seats.take_up(seat, now) else {

@@ -127,8 +127,15 @@ impl Seats {
         }
     }
 
-    /// The owner of a seat listens again. Whether its ticket had stepped aside for that.
-    pub(super) fn resume(&mut self, seat: usize) -> bool {
+    /// The owner of a seat listens again. Whether its ticket had stepped aside for that, or does
+    /// now because what was paid for it has run out.
+    pub(super) fn resume(&mut self, seat: usize, now: Time) -> bool {
+        let found = &mut self.seats[seat];
+        if matches!(found.state, State::Granted(..)) && self.machine.is_stale(found.ticket, now) {
+            found.state = State::Aside;
+            self.machine.set_aside(found.ticket, now);
+            self.land(seat);
+        }
         let seat = &mut self.seats[seat];
         let was_aside = matches!(seat.state, State::Aside);
         if was_aside {

@@ -8,6 +8,7 @@ mod inspect;
 mod man;
 mod mock;
 mod run;
+mod shared;
 mod simulate;
 
 use std::process::ExitCode;

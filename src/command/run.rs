@@ -52,6 +52,8 @@ pub(crate) struct Args {
     /// Never more than this in flight per key.
     #[arg(long, value_name = "N", value_parser = clap::value_parser!(u32).range(1..))]
     key_concurrency: Option<u32>,
+    #[command(flatten)]
+    shared: super::shared::Shared,
     /// Send each request at most so often [default: 4 for errors, 11 for refusals].
     #[arg(long, value_name = "N", value_parser = clap::value_parser!(u16).range(1..))]
     max_attempts: Option<u16>,
@@ -153,6 +155,8 @@ fn usage(error: &dyn Display) -> ExitCode {
 impl Args {
     fn options(self) -> Result<Options, String> {
         let settings = self.settings()?;
+        let in_flight = self.max_concurrency.is_some() || self.key_concurrency.is_some();
+        let shared = self.shared.sharing(in_flight)?;
         let keys = self.keys()?;
         let input = if self.input == Path::new("-") {
             Input::Stdin
@@ -161,6 +165,7 @@ impl Args {
         };
         let mut options = Options::new(input);
         options.settings = settings;
+        options.shared = shared;
         options.keys = keys;
         options.output = self.output;
         options.base_url = self.base_url;
@@ -357,6 +362,8 @@ Example:
       --base-url https://api.openai.com --key-env OPENAI_API_KEY
   paceline run hotels.jsonl -o prices.jsonl --key-file keys.txt \\
       --auth query:applicationId --rate 1/1s+10%
+  paceline run hotels-1.jsonl -o prices-1.jsonl --key-file keys.txt \\
+      --rate 1/1s+10% --shared redis://cache.internal
 
 Exit codes: 0 all done and all succeeded (with --limit: all that it let through),
 1 something failed or is left to do, 2 wrong usage, 130 or 143 stopped by a

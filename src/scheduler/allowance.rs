@@ -6,6 +6,7 @@
 //! of a purchase afterwards is told once: that nothing was sent for it, or that its attempt ended.
 
 use std::collections::VecDeque;
+use std::time::Duration;
 
 use super::Scheduler;
 use super::events::{Cost, Fingerprint, Gate, Grant, KeyId, Reason, Ticket};
@@ -158,6 +159,17 @@ impl Scheduler {
         }
     }
 
+    /// Whether a grant that was bought is not to be taken up any more: what was paid for it may
+    /// have run out while its process was halted. It is to be set aside, and then bought anew.
+    #[must_use]
+    pub fn is_stale(&self, ticket: Ticket, now: Time) -> bool {
+        let Some(index) = self.attempt_of(ticket) else {
+            return false;
+        };
+        let attempt = &self.attempts[index];
+        attempt.paid.is_some() && attempt.started.is_none() && now.since(attempt.granted) > FRESH
+    }
+
     /// Puts a grant up for purchase, if it must be bought.
     pub(super) fn reserve(&mut self, grant: Grant) -> bool {
         let Some(allowances) = &mut self.allowances else {
@@ -217,6 +229,9 @@ impl Scheduler {
     }
 }
 
+/// How long after its purchase a grant is taken up at the latest. As long as an owner may not
+/// listen before its grant is lent; a margin on a shared ceiling should be no less.
+const FRESH: Duration = Duration::from_millis(100);
 /// Reserved and not bought, at most: enough for several groups at once, and few enough that a
 /// refusal of all of them is cheap.
 const MOST_PENDING: usize = 512;
@@ -319,6 +334,27 @@ mod tests {
         assert!(matches!(verdict, Verdict::Return { .. }));
         assert_eq!(scheduler.poll_settled(), Some(Settled::Ended(bought[2].id)));
         assert_eq!(scheduler.poll_settled(), None);
+    }
+
+    #[test]
+    fn a_grant_that_was_bought_long_ago_is_not_taken_up() {
+        let mut scheduler = scheduler("9/1s");
+        let ticket = scheduler.submit(Ask::new(), at(0.0)).expect("room");
+        let bought = purchases(&mut scheduler, at(0.0));
+        scheduler.on_allowance(&bought[0], BOUGHT, at(0.1));
+        assert!(scheduler.poll_grant(at(0.1)).is_some());
+        assert!(!scheduler.is_stale(ticket, at(0.2)));
+        assert!(
+            scheduler.is_stale(ticket, at(3.0)),
+            "it was halted meanwhile"
+        );
+        assert!(scheduler.set_aside(ticket, at(3.0)));
+        scheduler.resume(ticket);
+        assert_eq!(
+            scheduler.poll_settled(),
+            Some(Settled::Unsent(bought[0].id))
+        );
+        assert_eq!(purchases(&mut scheduler, at(3.0))[0].ticket, ticket);
     }
 
     #[test]

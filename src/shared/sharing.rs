@@ -31,6 +31,7 @@ pub struct Sharing {
     pub(super) law: Law,
     pub(super) when_away: WhenAway,
     exceptions: Vec<(Ceiling, WhenAway)>,
+    in_flight: bool,
     pub(super) lease: Duration,
     pub(super) processes: u32,
     pub(super) counts: Counts,
@@ -85,10 +86,24 @@ impl Sharing {
             law: Law::SlidingLog,
             when_away: WhenAway::Local,
             exceptions: Vec::new(),
+            in_flight: true,
             lease: LEASE,
             processes: 1,
             counts: Counts::default(),
         })
+    }
+
+    /// Another scope.
+    pub fn scope(mut self, scope: Scope) -> Self {
+        self.scope = scope;
+        self
+    }
+
+    /// Whether numbers in flight that were set hold for all together. Default true; rates always
+    /// do.
+    pub fn in_flight(mut self, in_flight: bool) -> Self {
+        self.in_flight = in_flight;
+        self
     }
 
     /// The price of agreeing. Default [`Mode::Exact`].
@@ -157,6 +172,9 @@ impl Sharing {
         }
         for ceiling in &settings.shared_ceilings {
             self.add_rate(&mut shared, "all", ceiling)?;
+        }
+        if !self.in_flight {
+            return Ok(shared);
         }
         if settings.key_concurrency < Settings::default().key_concurrency {
             let most = settings.key_concurrency;

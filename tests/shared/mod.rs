@@ -3,5 +3,9 @@
 mod faults;
 mod laws;
 mod limiters;
+#[cfg(feature = "cli")]
+mod processes;
+#[cfg(feature = "cli")]
+mod provider;
 mod server;
 mod suite;

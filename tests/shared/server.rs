@@ -116,6 +116,27 @@ impl Server {
     }
 }
 
+#[cfg(feature = "cli")]
+impl Server {
+    /// All keys and what they hold, as text.
+    pub(crate) fn everything(&self) -> String {
+        let keys = self.keys().into_iter().map(|(key, _)| {
+            let kind = match self.command(&["TYPE", &key]) {
+                redis::Value::SimpleString(kind) => kind,
+                other => panic!("{other:?}"),
+            };
+            let command: &[&str] = match kind.as_str() {
+                "hash" => &["HGETALL", &key],
+                "zset" => &["ZRANGE", &key, "0", "-1"],
+                _ => &["GET", &key],
+            };
+            let value = self.command(command);
+            format!("{key}: {value:?}\n")
+        });
+        keys.collect()
+    }
+}
+
 impl Drop for Server {
     fn drop(&mut self) {
         if let Some(mut child) = self.child.take() {

@@ -1,0 +1,433 @@
+//! Real processes that share a limit, under every trouble that a store or a process can have. What
+//! counts is what the provider saw.
+
+use std::fs;
+use std::io::{Read, Write};
+use std::net::{TcpListener, TcpStream};
+use std::process::{Child, Command, Stdio};
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+use std::thread;
+use std::time::Duration;
+
+use tempfile::TempDir;
+
+use super::provider::Provider;
+use super::server::{Kind, Server, free_port, pause, signal};
+
+/// Some runs of `paceline`, and the provider that they send to.
+struct Fleet {
+    provider: Provider,
+    directory: TempDir,
+    runs: Vec<Child>,
+    lines: usize,
+}
+
+impl Fleet {
+    fn new(takes: Duration) -> Self {
+        Self {
+            provider: Provider::start(takes),
+            directory: tempfile::tempdir().unwrap(),
+            runs: Vec::new(),
+            lines: 0,
+        }
+    }
+
+    /// Starts a run of so many requests that shares through a store.
+    fn run(&mut self, count: usize, store: &str, options: &[&str]) -> u32 {
+        let name = self.runs.len();
+        let file = |kind: &str| self.directory.path().join(format!("{name}.{kind}.jsonl"));
+        let lines = (0..count).map(|line| {
+            format!("{{\"custom_id\":\"{line}\",\"method\":\"GET\",\"url\":\"/{name}/{line}\"}}\n")
+        });
+        fs::write(file("in"), lines.collect::<String>()).unwrap();
+        let run = Command::new(env!("CARGO_BIN_EXE_paceline"))
+            .arg("run")
+            .arg(file("in"))
+            .arg("-o")
+            .arg(file("out"))
+            .args(["--base-url", &self.provider.url(), "--shared", store])
+            .args(options)
+            .stdout(Stdio::null())
+            .stderr(Stdio::piped())
+            .spawn()
+            .unwrap();
+        self.lines += count;
+        self.runs.push(run);
+        self.runs[name].id()
+    }
+
+    /// Waits until every run has ended, and says that all of them succeeded.
+    fn all_succeed(mut self) -> Provider {
+        for mut run in self.runs.drain(..) {
+            let status = run.wait().unwrap();
+            let mut said = String::new();
+            run.stderr
+                .take()
+                .unwrap()
+                .read_to_string(&mut said)
+                .unwrap();
+            assert!(status.success(), "{said}");
+        }
+        let mut paths = self.provider.paths();
+        paths.sort_unstable();
+        paths.dedup();
+        assert_eq!(paths.len(), self.lines, "each once");
+        assert_eq!(self.provider.count(), self.lines, "none twice");
+        self.provider.clone()
+    }
+
+    fn wait_for(&self, count: usize) {
+        for _ in 0..1000 {
+            if self.provider.count() >= count {
+                return;
+            }
+            pause(Duration::from_millis(10));
+        }
+        panic!("{} of {count} after ten seconds", self.provider.count());
+    }
+}
+
+impl Drop for Fleet {
+    fn drop(&mut self) {
+        for run in &mut self.runs {
+            drop(run.kill());
+            drop(run.wait());
+        }
+    }
+}
+
+const SECOND: Duration = Duration::from_secs(1);
+/// A limit of 30 in a second. The margin is for machines that test other things too.
+const EXACT: [&str; 4] = ["--rate", "30/1s+25%", "--when-away", "closed"];
+
+#[test]
+fn eight_processes_keep_one_limit() {
+    let server = Server::start(Kind::Valkey);
+    let mut fleet = Fleet::new(Duration::ZERO);
+    for _ in 0..8 {
+        fleet.run(15, &server.url(), &EXACT);
+    }
+    let provider = fleet.all_succeed();
+    assert!(
+        provider.most_in(SECOND) <= 30,
+        "{}",
+        provider.most_in(SECOND)
+    );
+    // Four windows of 1.25 s, less the last.
+    assert!(
+        provider.took() < Duration::from_secs(6),
+        "{:?}",
+        provider.took()
+    );
+    let keys = server.keys();
+    assert!(keys.iter().all(|(_, left)| *left != -1), "{keys:?}");
+}
+
+#[test]
+fn two_processes_on_an_old_redis_keep_one_limit() {
+    let server = Server::start(Kind::OldRedis);
+    let mut fleet = Fleet::new(Duration::ZERO);
+    for _ in 0..2 {
+        fleet.run(45, &server.url(), &EXACT);
+    }
+    let provider = fleet.all_succeed();
+    assert!(
+        provider.most_in(SECOND) <= 30,
+        "{}",
+        provider.most_in(SECOND)
+    );
+}
+
+#[test]
+fn a_killed_process_gives_its_slots_back_within_a_lease() {
+    let server = Server::start(Kind::Valkey);
+    let mut fleet = Fleet::new(Duration::from_millis(400));
+    let options = ["--max-concurrency", "4", "--when-away", "closed"];
+    let victim = fleet.run(40, &server.url(), &options);
+    fleet.wait_for(4);
+    signal(victim, "KILL");
+    fleet.runs[0].wait().unwrap();
+    let sent = fleet.provider.count();
+    fleet.runs.clear();
+    fleet.lines = 0;
+    fleet.run(8, &server.url(), &options);
+    let status = fleet.runs[0].wait().unwrap();
+    assert!(status.success());
+    assert_eq!(fleet.provider.count(), sent + 8);
+    assert!(
+        fleet.provider.most_at_once() <= 4,
+        "{}",
+        fleet.provider.most_at_once()
+    );
+}
+
+#[test]
+fn a_process_that_was_halted_sends_nothing_that_was_paid_for_before() {
+    let server = Server::start(Kind::Valkey);
+    let mut fleet = Fleet::new(Duration::ZERO);
+    let halted = fleet.run(60, &server.url(), &EXACT);
+    fleet.run(60, &server.url(), &EXACT);
+    fleet.wait_for(35);
+    signal(halted, "STOP");
+    pause(Duration::from_secs(4));
+    signal(halted, "CONT");
+    let provider = fleet.all_succeed();
+    assert!(
+        provider.most_in(SECOND) <= 30,
+        "{}",
+        provider.most_in(SECOND)
+    );
+}
+
+#[test]
+fn a_process_that_was_halted_past_its_lease_borrows_anew() {
+    let server = Server::start(Kind::Valkey);
+    let mut fleet = Fleet::new(Duration::ZERO);
+    let options = [
+        "--rate",
+        "100/1s+25%",
+        "--shared-mode",
+        "leases",
+        "--when-away",
+        "closed",
+    ];
+    let halted = fleet.run(300, &server.url(), &options);
+    fleet.run(300, &server.url(), &options);
+    fleet.wait_for(150);
+    signal(halted, "STOP");
+    pause(Duration::from_secs(4));
+    signal(halted, "CONT");
+    let provider = fleet.all_succeed();
+    assert!(
+        provider.most_in(SECOND) <= 100,
+        "{}",
+        provider.most_in(SECOND)
+    );
+}
+
+#[test]
+fn a_store_that_restarts_empty_lets_no_window_exceed_the_limit() {
+    let mut server = Server::start(Kind::Valkey);
+    let mut fleet = Fleet::new(Duration::ZERO);
+    for _ in 0..3 {
+        fleet.run(40, &server.url(), &EXACT);
+    }
+    fleet.wait_for(40);
+    server.stop();
+    pause(Duration::from_millis(700));
+    server.run();
+    let provider = fleet.all_succeed();
+    assert!(
+        provider.most_in(SECOND) <= 30,
+        "{}",
+        provider.most_in(SECOND)
+    );
+}
+
+#[test]
+fn a_flushed_store_lets_no_window_exceed_the_limit() {
+    let server = Server::start(Kind::OldRedis);
+    let mut fleet = Fleet::new(Duration::ZERO);
+    for _ in 0..3 {
+        fleet.run(40, &server.url(), &EXACT);
+    }
+    for count in [20, 50, 80] {
+        fleet.wait_for(count);
+        server.command(&["FLUSHALL"]);
+        server.command(&["SCRIPT", "FLUSH"]);
+    }
+    let provider = fleet.all_succeed();
+    assert!(
+        provider.most_in(SECOND) <= 30,
+        "{}",
+        provider.most_in(SECOND)
+    );
+}
+
+#[test]
+fn a_store_that_is_halted_costs_no_window_its_limit() {
+    let server = Server::start(Kind::Valkey);
+    let mut fleet = Fleet::new(Duration::ZERO);
+    for _ in 0..3 {
+        fleet.run(40, &server.url(), &EXACT);
+    }
+    for count in [40, 80] {
+        fleet.wait_for(count);
+        server.signal("STOP");
+        pause(Duration::from_millis(1500));
+        server.signal("CONT");
+    }
+    let provider = fleet.all_succeed();
+    assert!(
+        provider.most_in(SECOND) <= 30,
+        "{}",
+        provider.most_in(SECOND)
+    );
+}
+
+#[test]
+fn a_store_that_cannot_write_lets_nothing_through() {
+    let server = Server::start(Kind::Valkey);
+    let mut fleet = Fleet::new(Duration::ZERO);
+    for _ in 0..2 {
+        fleet.run(50, &server.url(), &EXACT);
+    }
+    fleet.wait_for(30);
+    server.command(&["REPLICAOF", "127.0.0.1", "1"]);
+    pause(Duration::from_millis(1500));
+    let before = fleet.provider.count();
+    pause(Duration::from_secs(2));
+    assert_eq!(fleet.provider.count(), before);
+    server.command(&["REPLICAOF", "NO", "ONE"]);
+    let provider = fleet.all_succeed();
+    assert!(
+        provider.most_in(SECOND) <= 30,
+        "{}",
+        provider.most_in(SECOND)
+    );
+}
+
+#[test]
+fn without_a_store_each_process_keeps_to_its_share() {
+    let mut server = Server::start(Kind::Valkey);
+    let mut fleet = Fleet::new(Duration::ZERO);
+    let options = ["--rate", "30/1s+25%"];
+    for _ in 0..3 {
+        fleet.run(60, &server.url(), &options);
+    }
+    fleet.wait_for(60);
+    server.stop();
+    let provider = fleet.all_succeed();
+    // In the window in which it went away at most 30 and two thirds of 30 more.
+    assert!(
+        provider.most_in(SECOND) <= 50,
+        "{}",
+        provider.most_in(SECOND)
+    );
+    // And they all went on: 120 more at 24 a second.
+    assert!(
+        provider.took() < Duration::from_secs(12),
+        "{:?}",
+        provider.took()
+    );
+}
+
+#[test]
+fn a_slow_way_to_the_store_that_breaks_now_and_then_breaks_no_limit() {
+    let server = Server::start(Kind::Valkey);
+    let proxy = Proxy::start(server.port());
+    let mut fleet = Fleet::new(Duration::ZERO);
+    for _ in 0..3 {
+        fleet.run(40, &proxy.url(), &EXACT);
+    }
+    for (count, delay) in [(20, 60), (50, 400), (52, 20)] {
+        fleet.wait_for(count);
+        proxy.delay.store(delay, Ordering::SeqCst);
+        proxy.cut();
+        if delay > 250 {
+            // Longer than a command may take: nothing goes on.
+            pause(Duration::from_secs(2));
+            proxy.delay.store(0, Ordering::SeqCst);
+        }
+    }
+    let provider = fleet.all_succeed();
+    assert!(
+        provider.most_in(SECOND) <= 30,
+        "{}",
+        provider.most_in(SECOND)
+    );
+}
+
+#[test]
+fn no_secret_reaches_the_store() {
+    let server = Server::start(Kind::Valkey);
+    let mut fleet = Fleet::new(Duration::ZERO);
+    let keys = fleet.directory.path().join("keys.txt");
+    fs::write(&keys, "s3cret-w0rd\n").unwrap();
+    let mut options = EXACT.to_vec();
+    options.extend(["--key-file", keys.to_str().unwrap()]);
+    fleet.run(5, &server.url(), &options);
+    drop(fleet.all_succeed());
+    let everything = server.everything();
+    assert!(everything.contains("requests"), "{everything}");
+    assert!(!everything.contains("s3cret"), "{everything}");
+}
+
+/// What lies between a run and its store.
+struct Proxy {
+    port: u16,
+    /// Milliseconds before each piece is passed on.
+    delay: Arc<AtomicU64>,
+    cuts: Arc<AtomicU64>,
+    is_open: Arc<AtomicBool>,
+}
+
+impl Proxy {
+    fn start(server: u16) -> Self {
+        let listener = TcpListener::bind(("127.0.0.1", free_port())).unwrap();
+        let proxy = Self {
+            port: listener.local_addr().unwrap().port(),
+            delay: Arc::default(),
+            cuts: Arc::default(),
+            is_open: Arc::new(AtomicBool::new(true)),
+        };
+        let (delay, cuts) = (Arc::clone(&proxy.delay), Arc::clone(&proxy.cuts));
+        let is_open = Arc::clone(&proxy.is_open);
+        thread::spawn(move || {
+            for near in listener.incoming().flatten() {
+                if !is_open.load(Ordering::SeqCst) {
+                    return;
+                }
+                let far = TcpStream::connect(("127.0.0.1", server)).unwrap();
+                for (from, to) in [(&near, &far), (&far, &near)] {
+                    let (from, to) = (from.try_clone().unwrap(), to.try_clone().unwrap());
+                    let (delay, cuts) = (Arc::clone(&delay), Arc::clone(&cuts));
+                    thread::spawn(move || pass(from, to, &delay, &cuts));
+                }
+            }
+        });
+        proxy
+    }
+
+    fn url(&self) -> String {
+        format!("redis://127.0.0.1:{}", self.port)
+    }
+
+    /// Breaks every connection.
+    fn cut(&self) {
+        self.cuts.fetch_add(1, Ordering::SeqCst);
+    }
+}
+
+impl Drop for Proxy {
+    fn drop(&mut self) {
+        self.is_open.store(false, Ordering::SeqCst);
+        drop(TcpStream::connect(("127.0.0.1", self.port)));
+    }
+}
+
+fn pass(mut from: TcpStream, mut to: TcpStream, delay: &AtomicU64, cuts: &AtomicU64) {
+    let before = cuts.load(Ordering::SeqCst);
+    from.set_read_timeout(Some(Duration::from_millis(20)))
+        .unwrap();
+    let mut piece = [0; 16_384];
+    loop {
+        if cuts.load(Ordering::SeqCst) != before {
+            break;
+        }
+        match from.read(&mut piece) {
+            Ok(0) => break,
+            Ok(length) => {
+                thread::sleep(Duration::from_millis(delay.load(Ordering::SeqCst)));
+                if to.write_all(&piece[..length]).is_err() {
+                    break;
+                }
+            }
+            Err(error) if error.kind() == std::io::ErrorKind::WouldBlock => {}
+            Err(_) => break,
+        }
+    }
+    drop(from.shutdown(std::net::Shutdown::Both));
+    drop(to.shutdown(std::net::Shutdown::Both));
+}
