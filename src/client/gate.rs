@@ -10,7 +10,7 @@ use std::task::{Poll, Waker};
 
 use smallvec::SmallVec;
 use tokio::runtime;
-use tokio::sync::{Notify, broadcast};
+use tokio::sync::broadcast;
 
 use crate::Time;
 use crate::scheduler::Scheduler;
@@ -20,7 +20,7 @@ use super::buyer::Buyer;
 use super::claim::Claim;
 use super::clock::Waking;
 use super::key::ApiKey;
-use super::seats::{Seats, State, Taken, UNHEARD};
+use super::seats::{Seats, State, Taken, UNHEARD, Wakes};
 use super::watch::Watch;
 
 /// One provider's machine, its lock, and the seats of those who wait or are in flight.
@@ -460,37 +460,6 @@ impl Drop for Gate {
         let inner = inner.unwrap_or_else(PoisonError::into_inner);
         for alarm in inner.drivers.drain(..) {
             alarm.waker.wake();
-        }
-    }
-}
-
-/// What was decided under the lock and is done after it.
-#[derive(Default)]
-pub(super) struct Wakes {
-    pub(super) wakers: SmallVec<[Waker; 4]>,
-    /// Wakers that are not needed any more. The last one of a task may drop the task, and with it
-    /// a claim, which locks.
-    pub(super) spent: SmallVec<[Waker; 1]>,
-    changes: Vec<Change>,
-    sender: Option<broadcast::Sender<Change>>,
-    bell: Option<Arc<Notify>>,
-}
-
-impl Wakes {
-    fn send(self) {
-        if let Some(bell) = self.bell {
-            bell.notify_one();
-        }
-        for waker in self.wakers {
-            waker.wake();
-        }
-        if let Some(sender) = self.sender {
-            for change in self.changes {
-                // No receiver any more: nobody wants to know.
-                if sender.send(change).is_err() {
-                    break;
-                }
-            }
         }
     }
 }

@@ -9,12 +9,12 @@ use std::time::Duration;
 
 use slab::Slab;
 use smallvec::SmallVec;
+use tokio::sync::{Notify, broadcast};
 
 use crate::Time;
 use crate::scheduler::Scheduler;
-use crate::scheduler::events::{Grant, KeyId, Outcome, Refusal, Ticket, Verdict};
+use crate::scheduler::events::{Change, Grant, KeyId, Outcome, Refusal, Ticket, Verdict};
 
-use super::gate::Wakes;
 use super::key::ApiKey;
 use super::watch::Watch;
 
@@ -281,6 +281,37 @@ impl Seats {
             .iter()
             .find(|key| key.fingerprint() == fingerprint);
         found.cloned().unwrap_or_else(ApiKey::anonymous)
+    }
+}
+
+/// What was decided under the lock and is done after it.
+#[derive(Default)]
+pub(super) struct Wakes {
+    pub(super) wakers: SmallVec<[Waker; 4]>,
+    /// Wakers that are not needed any more. The last one of a task may drop the task, and with it
+    /// a claim, which locks.
+    pub(super) spent: SmallVec<[Waker; 1]>,
+    pub(super) changes: Vec<Change>,
+    pub(super) sender: Option<broadcast::Sender<Change>>,
+    pub(super) bell: Option<Arc<Notify>>,
+}
+
+impl Wakes {
+    pub(super) fn send(self) {
+        if let Some(bell) = self.bell {
+            bell.notify_one();
+        }
+        for waker in self.wakers {
+            waker.wake();
+        }
+        if let Some(sender) = self.sender {
+            for change in self.changes {
+                // No receiver any more: nobody wants to know.
+                if sender.send(change).is_err() {
+                    break;
+                }
+            }
+        }
     }
 }
 
