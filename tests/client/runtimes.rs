@@ -185,6 +185,10 @@ async fn short_intervals_do_not_lose_what_timers_round_up() {
         .map(|pair| pair[1].since(pair[0]).saturating_sub(INTERVAL))
         .collect();
     late.sort();
-    // The median, because a busy machine may be late by any time at all; a plain timer has 1.7 ms.
-    assert!(late[late.len() / 2] < Duration::from_millis(1), "{late:?}");
+    // A plain timer is at least a millisecond late each time. That a quarter is not shows that
+    // this is none; a machine that is busy with other tests may be late by any time at all.
+    assert!(
+        late[late.len() / 4] < Duration::from_micros(700),
+        "{late:?}"
+    );
 }
