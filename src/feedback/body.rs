@@ -13,7 +13,7 @@ use super::findings::Findings;
 use super::json::{self, Place, Scalar};
 use super::spending::Spending;
 use super::text;
-use super::values::{Decimal, Unit, Written, count};
+use super::values::{Decimal, LONGEST_WAIT, Unit, Written, count};
 use super::vendors::{Code, Field, Says, Text, Told, Vendor, all};
 use super::xml;
 
@@ -299,7 +299,10 @@ impl<'a> Reader<'_, 'a> {
                 if let (Some(sum), Some(nanos)) = (&mut self.found.body_wait, Decimal::read(value))
                 {
                     let part = Written::Span(nanos.span(1)).wait(Unit::Seconds, now);
-                    (sum.after, sum.grain) = (sum.after.saturating_add(part.after), part.grain);
+                    (sum.after, sum.grain) = (
+                        sum.after.saturating_add(part.after).min(LONGEST_WAIT),
+                        part.grain,
+                    );
                 }
                 None
             }

@@ -4,6 +4,8 @@
 //! that cannot be read is unknown, never zero; numbers from a server are matched as a whole by a
 //! grammar first and saturate afterwards. Absolute times end here: everything that leaves this
 //! module is a duration from the moment the response was received.
+//!
+//! Which vendors are known, and by what, stands in the [`catalogue`].
 
 mod body;
 pub mod catalogue;
