@@ -420,7 +420,10 @@ impl<'a> Tally<'a> {
                 remaining: draft.remaining,
                 used: draft.used,
                 reset: draft.reset,
-                window: draft.window,
+                // However it was told: a window of centuries is none.
+                window: draft
+                    .window
+                    .and_then(|window| seconds(window.as_secs_f64())),
                 scope: if draft.scope.is_empty() {
                     None
                 } else {
