@@ -509,7 +509,7 @@ mod tests {
         // A stream is written on a thread of its own: what goes wrong there is told a little later.
         let error = (0..5000)
             .find_map(|_| {
-                std::thread::sleep(std::time::Duration::from_millis(1));
+                std::thread::sleep(Duration::from_millis(1));
                 journal.append(&record("a")).err()
             })
             .expect("full");

@@ -25,7 +25,7 @@ pub(crate) struct Args {
     #[arg(short, long, value_name = "FILE")]
     output: Option<PathBuf>,
     /// What relative urls are resolved against.
-    #[arg(long, value_name = "URL")]
+    #[arg(long, value_name = "URL", value_parser = web_address)]
     base_url: Option<Url>,
     /// Take a key from this environment variable; repeat it for more keys.
     #[arg(long, value_name = "NAME")]
@@ -306,6 +306,15 @@ impl From<Progress> for Show {
 enum Form {
     Table,
     Json,
+}
+
+/// An address that requests can be sent to: anything else would fail every line for good.
+fn web_address(text: &str) -> Result<Url, String> {
+    let hint =
+        || format!("{text:?} is no web address: write it as https://HOST or http://HOST:PORT");
+    let url = Url::parse(text).map_err(|_| hint())?;
+    let is_web = matches!(url.scheme(), "http" | "https") && url.has_host();
+    is_web.then_some(url).ok_or_else(hint)
 }
 
 fn profile(name: &str) -> Result<Profile, String> {

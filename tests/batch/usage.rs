@@ -271,3 +271,20 @@ fn settings_come_from_a_file_and_options_win() {
         );
     }
 }
+
+#[test]
+fn a_base_url_that_nothing_can_be_sent_to_ends_before_anything_is_written() {
+    // Every line became a final failure, and the corrected command did nothing.
+    for wrong in [
+        "localhost:8080",
+        "127.0.0.1:8080",
+        "ftp://example.org",
+        "api.example.org",
+    ] {
+        let batch = Batch::new("{\"url\":\"/a\"}", wrong);
+        let end = batch.run();
+        assert_eq!(end.code(), 2, "{wrong}");
+        assert!(end.stderr.contains("http://HOST:PORT"), "{}", end.stderr);
+        assert!(!batch.output().exists());
+    }
+}
