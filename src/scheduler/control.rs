@@ -123,7 +123,7 @@ impl Control {
         }
         let pace = match room {
             Room::Trial if !self.pace.is_known(key) => WAIT,
-            Room::AtOnce if !self.pace.is_strict() => Gate::Open,
+            Room::AtOnce if !self.pace.is_strict() && self.timing.refuses_fast() => Gate::Open,
             _ => self.pace.gate(key, now),
         };
         let silent = if ledger_told || unknown {
@@ -156,7 +156,7 @@ impl Control {
 
     /// An ask was granted.
     pub(crate) fn on_granted(&mut self, key: KeyId, bucket: u32, cost: &Cost, now: Time) -> Trail {
-        let hearing = self.timing.hearing();
+        let hearing = self.rest();
         let control = &mut self.keys[key.index()];
         let others = control.in_flight;
         control.in_flight += 1;
@@ -192,6 +192,13 @@ impl Control {
     /// A key is in use again.
     pub(crate) fn on_restored(&mut self, key: KeyId) {
         self.pace.on_restored(key);
+    }
+
+    /// How long sends wait for each other's refusals. Where a pace is known it spaces them anyway, and
+    /// slow refusals need not stop all of them.
+    fn rest(&self) -> f64 {
+        let hearing = self.timing.hearing();
+        if self.told { hearing } else { hearing.min(LONGEST_REST) }
     }
 
     /// An attempt never left: everything is as before.
@@ -321,9 +328,10 @@ impl Control {
         now: Time,
     ) {
         self.timing.on_refusal(took, now);
+        let rest = self.rest();
         let keys = self.keys.len();
         let control = &mut self.keys[key.index()];
-        control.resume.on_refused(self.timing.hearing(), now);
+        control.resume.on_refused(rest, now);
         // "Rate limit" is what every refusal is called: only the other word says something.
         if feedback.cause == Some(Cause::Concurrency) {
             control.cap.on_named(trail.others);
@@ -404,6 +412,8 @@ const WAIT: Gate = Gate::Shut {
 /// In seconds, before the first answer: longer than a refusal's way back, so one surprise is one
 /// refusal, and sixteen are in flight within 160 ms.
 const FIRST_GAP: f64 = 0.01;
+/// In seconds: how long a key without quota rests to hear of more refusals.
+const LONGEST_REST: f64 = 0.02;
 /// In flight over all keys whose quotas are not told yet while others' are: as many as at the start
 /// of everything.
 const UNKNOWN_IN_FLIGHT: u32 = 16;

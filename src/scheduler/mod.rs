@@ -22,6 +22,7 @@ mod queue;
 mod quota;
 mod resume;
 pub mod retry;
+mod sends;
 pub mod time;
 mod timing;
 

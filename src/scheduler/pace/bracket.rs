@@ -6,8 +6,6 @@
 //! high. Between the bounds the pace is found by bisection, from the slow side, because accepted
 //! steps are free and refused ones are not.
 
-use crate::scheduler::time::Time;
-
 /// Bounds for a rate in sends per second, shared by the keys that agree.
 #[derive(Clone, Debug)]
 pub(super) struct Bracket {
@@ -140,90 +138,24 @@ impl Bracket {
         self.probe_gain = 0.25;
     }
 
-    /// Whether the pace has stood long enough for a step up.
-    pub(super) fn is_due(&self, keys: f64) -> bool {
+    /// Whether the pace has stood long enough for a step up. Of its sends so many may be refused yet.
+    pub(super) fn is_due(&self, keys: f64, unheard: f64) -> bool {
         let near = self.high - self.pace < NEAR * self.pace;
         let enough = if near {
             NEAR_SENDS
         } else {
             self.credit.clamp(3.0, 8.0) * keys.min(3.0)
         };
-        self.low >= 0.95 * self.pace || self.held >= enough
+        self.low >= 0.95 * self.pace || self.held - unheard >= enough
     }
 
     /// Whether a running probe has stood long enough for its next step.
-    pub(super) fn probe_is_due(&self, keys: f64) -> bool {
+    pub(super) fn probe_is_due(&self, keys: f64, unheard: f64) -> bool {
         let step = self.credit.clamp(8.0, 40.0) * keys.min(3.0);
-        self.quiet >= QUIET || self.before_probe.is_some() && self.held >= step
+        self.quiet >= QUIET || self.before_probe.is_some() && self.held - unheard >= step
     }
 }
 
-/// An anchor of one key, and what it has accepted since.
-#[derive(Clone, Debug, Default)]
-pub(super) struct Evidence {
-    /// When the key was refused, as of the send; none before the first refusal.
-    pub(super) anchor: Option<Time>,
-    /// The first refusal of those in a row that the anchor is the last of.
-    pub(super) block_began: Time,
-    /// Sends since the anchor (or ever) that were not refused, answered or not.
-    pub(super) accepted: f64,
-    /// The first of them.
-    pub(super) first_accepted: Option<Time>,
-    /// The slowest pace since the anchor.
-    pub(super) slowest: f64,
-    /// Sends since the last time that the key came back from a block, and when that was.
-    pub(super) segment: (Option<Time>, f64),
-    /// Sends since the pace last changed, and the first of them.
-    pub(super) since_change: (Option<Time>, f64),
-    /// Refused, and not accepted since.
-    pub(super) blocked: bool,
-}
-
-impl Evidence {
-    /// The rate that would have refused after the anchor what was refused now: level at the anchor
-    /// below one, so at least all but one of what was accepted has come in since.
-    pub(super) fn low(&self, jitter: f64, at: Time) -> Option<f64> {
-        let anchor = self.anchor?;
-        Some(((self.accepted - 1.0) / (at.secs_since(anchor) + jitter).max(TICK)).max(0.0))
-    }
-
-    /// The highest rate that can have refused a send at `at`. The wait before the first send does
-    /// not count: credit may have run over.
-    pub(super) fn high(&self, jitter: f64, at: Time) -> f64 {
-        let since = self.first_accepted.or(self.anchor).unwrap_or(Time::START);
-        (self.accepted + 1.0) / (at.secs_since(since) - jitter).max(TICK)
-    }
-
-    /// Starts counting at a new pace.
-    pub(super) fn pace_changed(&mut self) {
-        self.since_change = (None, 0.0);
-    }
-
-    pub(super) fn on_sent(&mut self, now: Time) {
-        self.accepted += 1.0;
-        self.segment.0.get_or_insert(now);
-        self.segment.1 += 1.0;
-        if self.anchor.is_some() && self.first_accepted.is_none() {
-            self.first_accepted = Some(now);
-        }
-        self.since_change.0.get_or_insert(now);
-        self.since_change.1 += 1.0;
-    }
-
-    /// A send of before turned out refused.
-    pub(super) fn uncount(&mut self, sent: Time) {
-        if self.anchor.is_none_or(|anchor| sent > anchor) {
-            self.accepted -= 1.0;
-        }
-        self.segment.1 -= 1.0;
-        if self.since_change.0.is_some_and(|since| sent >= since) {
-            self.since_change.1 -= 1.0;
-        }
-    }
-}
-
-/// Shorter times are measured as this.
-pub(super) const TICK: f64 = 1e-3;
 /// A first step of a probe: what jitter alone would refuse is not worth asking.
 const FIRST_GAIN: f64 = 0.02;
 /// A limit that rose far is found in a few steps, and the refusal that ends a probe stays one.

@@ -3,7 +3,7 @@
 use crate::scheduler::events::{Because, KeyId};
 use crate::scheduler::time::Time;
 
-use super::bracket::TICK;
+use super::evidence::TICK;
 use super::learned::Learned;
 use super::{Changed, KNOCK_MEMORY, POOLED_COUNTS, Scene, Stamp};
 
@@ -18,9 +18,9 @@ impl Learned {
             return None;
         }
         evidence.blocked = false;
-        let (since, sent) = evidence.segment;
-        evidence.segment = (Some(stamp.at), evidence.accepted);
-        let span = stamp.at.secs_since(since?).max(TICK);
+        let (since, sent) = evidence.segment_before(stamp.at);
+        evidence.segment = Some(stamp.at);
+        let span = stamp.at.secs_since(since).max(TICK);
         let bracket = &mut self.brackets[track.bracket];
         if !bracket.windowed {
             return None;
@@ -60,7 +60,8 @@ impl Learned {
             + u32::from(self.asked_to_wait);
         let (budget, asked) = (self.budget.allows(), self.asked_to_wait);
         let bracket = &mut self.brackets[index];
-        if !bracket.is_due(members) {
+        let unheard = bracket.pace * scene.timing.hearing() * members;
+        if !bracket.is_due(members, unheard) {
             return None;
         }
         let from = bracket.pace;
@@ -74,9 +75,12 @@ impl Learned {
             } else if budget && (knocks <= 2 || knocks <= 3 && room > 0.04 * bracket.pace)
                 || room > 0.25 * bracket.pace
             {
-                bracket.pace = f64::midpoint(bracket.pace, bracket.high).min(1.5 * bracket.pace);
+                // Where refusals are heard late, a step too far costs more of them.
+                let most = if scene.timing.refuses_fast() { 1.5 } else { 1.2 };
+                let middle = f64::midpoint(bracket.pace, bracket.high);
+                bracket.pace = middle.min(most * bracket.pace);
             }
-        } else if budget && knocks <= 2 && bracket.probe_is_due(members) {
+        } else if budget && knocks <= 2 && bracket.probe_is_due(members, unheard) {
             bracket.probe();
         }
         if bracket.pace == from {
@@ -102,28 +106,10 @@ impl Learned {
         let evidence = &track.evidence;
         let jitter = scene.timing.jitter();
         let heard = now.plus_secs(-scene.timing.hearing());
-        let Some(last) = track.last_accepted else {
-            return;
-        };
-        // The latest send may still turn out refused.
-        let unheard = if last > heard { 1.0 } else { 0.0 };
-        let mut low = 0.0_f64;
-        if let Some(anchor) = evidence.anchor {
-            let needed = if scene.told && scene.keys > 1 {
-                POOLED_COUNTS
-            } else {
-                2.0
-            };
-            if evidence.accepted - unheard >= needed {
-                let span = heard.min(last).secs_since(anchor) + jitter;
-                low = low.max((evidence.accepted - unheard - 1.0) / span.max(TICK));
-            }
-        }
-        let (since, sent) = evidence.since_change;
-        if sent - unheard > bracket.credit.max(1.0) {
-            let span = last.secs_since(since.unwrap_or(last)) - unheard / bracket.pace;
-            low = low.max((sent - unheard - bracket.credit) / span.max(TICK));
-        }
+        let needed = if scene.told && scene.keys > 1 { POOLED_COUNTS } else { 2.0 };
+        let since_anchor = evidence.low_until(jitter, heard).filter(|low| low.1 >= needed);
+        let since_change = evidence.low_since_change(bracket.credit, heard);
+        let low = since_anchor.map_or(0.0, |low| low.0).max(since_change.unwrap_or(0.0));
         let low = low.min(bracket.pace);
         if low <= bracket.high {
             bracket.raise_low(low, key);

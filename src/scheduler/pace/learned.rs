@@ -7,7 +7,9 @@
 use crate::scheduler::events::{Gate, KeyId, Reason};
 use crate::scheduler::time::Time;
 
-use super::bracket::{Bracket, Evidence};
+use super::bracket::Bracket;
+use super::evidence::Evidence;
+use super::grouping::Test;
 use super::knocks::{Budget, Knocks};
 use super::{Changed, Scene, Stamp};
 
@@ -19,6 +21,7 @@ pub(crate) struct Learned {
     pub(super) budget: Budget,
     /// The server has asked to wait before: it counts who does not.
     pub(super) asked_to_wait: bool,
+    pub(super) test: Option<Test>,
 }
 
 /// One key's place in a bracket.
@@ -37,6 +40,8 @@ pub(super) struct KeyPace {
     /// The last send that was not refused.
     pub(super) last_accepted: Option<Time>,
     pub(super) knocks: Knocks,
+    /// It was put into its bracket until a test shows whether it belongs there.
+    pub(super) follows: bool,
     pub(super) out: bool,
 }
 
@@ -47,6 +52,7 @@ impl Default for Learned {
             keys: Vec::new(),
             budget: Budget::default(),
             asked_to_wait: false,
+            test: None,
         }
     }
 }
@@ -85,11 +91,12 @@ impl Learned {
 
     /// A request was sent on a key.
     pub(crate) fn on_sent(&mut self, key: KeyId, now: Time) -> Stamp {
+        let pace = self.rate(key);
         let track = self.track(key);
         let before = track.last_accepted.replace(now);
         track.started.get_or_insert(now);
-        track.last_sent = Some(now);
-        track.evidence.on_sent(now);
+        let last = track.last_sent.replace(now);
+        track.evidence.on_sent(pace, last, now);
         let index = track.bracket;
         let bracket = &mut self.brackets[index];
         if bracket.is_known() {
@@ -115,6 +122,7 @@ impl Learned {
         now: Time,
     ) -> Option<Changed> {
         self.budget.earn();
+        self.on_test_served(key.index(), stamp.at, now);
         let came_back = self.come_back(key, stamp, now);
         self.hold(key, scene, now).or(came_back)
     }
@@ -122,7 +130,7 @@ impl Learned {
     /// A request was refused and a quota explains it: it only does not count.
     pub(crate) fn on_explained(&mut self, key: KeyId, stamp: &Stamp) {
         let track = self.track(key);
-        track.evidence.uncount(stamp.at);
+        track.evidence.on_refused(stamp.at);
         if track.last_accepted == Some(stamp.at) {
             track.last_accepted = stamp.before;
         }
@@ -130,10 +138,7 @@ impl Learned {
 
     /// The key is banned: what its refusals said about the rate is void.
     pub(crate) fn forget_anchor(&mut self, key: KeyId) {
-        let track = self.track(key);
-        track.evidence.anchor = None;
-        track.evidence.accepted = 0.0;
-        track.evidence.segment = (None, 0.0);
+        self.track(key).evidence.forget_anchor();
     }
 
     /// A key is out of use, or in use again: whether it counts as one of its bracket.

@@ -7,6 +7,8 @@ use super::time::Time;
 use super::timing::Timing;
 
 mod bracket;
+mod evidence;
+mod grouping;
 mod holding;
 mod interval;
 mod knocks;

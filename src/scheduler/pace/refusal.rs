@@ -4,7 +4,8 @@ use crate::feedback::Wait;
 use crate::scheduler::events::{Because, KeyId};
 use crate::scheduler::time::Time;
 
-use super::bracket::{Bracket, TICK};
+use super::bracket::Bracket;
+use super::evidence::TICK;
 use super::learned::{KeyPace, Learned};
 use super::{Changed, KNOCK_MEMORY, POOLED_COUNTS, Refused, Scene, Stamp};
 
@@ -62,6 +63,10 @@ impl Learned {
             };
         }
         self.budget.spend();
+        if let Some(to) = self.find_group(key.index(), stamp.at, scene, now) {
+            let changed = Changed { from: f64::INFINITY, to, why: Because::RateLimited };
+            return Refused { changed: Some(changed), same_episode: false };
+        }
         let case = self.case(key.index(), stamp, in_flight, knocks, scene);
         let (bracket, backoff) = self.judge(&case, now);
         let from = self.brackets[self.keys[case.key].bracket].pace;
@@ -121,7 +126,7 @@ impl Learned {
         let track = &mut self.keys[case.key];
         let mut bracket = self.brackets[track.bracket].clone();
         bracket.note_refused(case.key);
-        let accepted = track.evidence.accepted;
+        let accepted = track.evidence.accepted_before(case.sent);
         if track.evidence.anchor.is_none() {
             track.first_refusal(&mut bracket, case, now);
         } else if accepted < 1.0 {
@@ -143,17 +148,7 @@ impl Learned {
     /// Starts the key's count anew at this refusal.
     fn take_anchor(&mut self, case: &Case<'_>, pace: f64, hint: Option<Hint>, now: Time) {
         let track = &mut self.keys[case.key];
-        let evidence = &mut track.evidence;
-        let nothing_accepted = evidence.anchor.is_some() && evidence.accepted < 1.0;
-        if !nothing_accepted {
-            evidence.block_began = case.sent;
-        }
-        evidence.anchor = Some(case.sent);
-        evidence.first_accepted = None;
-        evidence.accepted = 0.0;
-        evidence.slowest = pace;
-        evidence.blocked = true;
-        evidence.pace_changed();
+        track.evidence.take_anchor(case.sent, pace);
         track.cut = Some(now);
         if let Some(hint) = hint.filter(|hint| !hint.coarse) {
             track.next = track.next.max(now.plus_secs(hint.seconds));
@@ -202,7 +197,7 @@ impl KeyPace {
     /// larger than what refilled meanwhile.
     fn first_refusal(&mut self, bracket: &mut Bracket, case: &Case<'_>, now: Time) {
         let scene = case.scene;
-        let accepted = self.evidence.accepted.max(1.0);
+        let accepted = self.evidence.accepted_before(case.sent).max(1.0);
         let used = case
             .sent
             .secs_since(self.started.unwrap_or(case.sent))
@@ -240,8 +235,7 @@ impl KeyPace {
             bracket.lower_high(case.momentary);
         }
         if case.alone || bracket.credit < SINGLE_CREDIT {
-            let (since, sent) = self.evidence.segment;
-            let since = since.unwrap_or(case.sent);
+            let (since, sent) = self.evidence.segment_before(case.sent);
             let mean = (sent + 1.0) / case.sent.secs_since(since).max(TICK);
             bracket.high = bracket.high.min(1.02 * mean).max(0.5 * bracket.low);
             let blocked = case.sent.secs_since(self.evidence.block_began);
@@ -271,7 +265,8 @@ impl KeyPace {
     fn refused_after(&mut self, bracket: &mut Bracket, case: &Case<'_>, now: Time) {
         let jitter = case.scene.timing.jitter();
         let evidence = &self.evidence;
-        let counts = case.alone || evidence.accepted >= POOLED_COUNTS;
+        let accepted = evidence.accepted_before(case.sent);
+        let counts = case.alone || accepted >= POOLED_COUNTS;
         let low = evidence.low(jitter, case.sent).unwrap_or(0.0);
         let high = if counts {
             evidence.high(jitter, case.sent)
@@ -288,7 +283,7 @@ impl KeyPace {
         let contradicts_others = bracket.low_of.is_some_and(|of| of != case.key);
         if bracket.low >= 0.99 * bracket.high
             && contradicts_others
-            && evidence.accepted >= 3.0
+            && accepted >= 3.0
             && bracket.high < 0.8 * bracket.low
         {
             bracket.odd = true;

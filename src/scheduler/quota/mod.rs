@@ -18,7 +18,6 @@ mod edge;
 mod model;
 mod reading;
 mod refill;
-mod sends;
 mod window;
 
 use model::{Mark, Origin, Quota};

@@ -8,13 +8,13 @@
 
 use crate::feedback::Dimension;
 use crate::scheduler::events::Cost;
+use crate::scheduler::sends::Sends;
 use crate::scheduler::time::Time;
 use crate::scheduler::timing::Timing;
 
 use super::edge::{Edge, Seeing};
 use super::reading::{Seen, Span, Told};
 use super::refill::Refill;
-use super::sends::Sends;
 use super::window::{Counted, Window};
 
 /// How a quota comes back.

@@ -43,7 +43,9 @@ impl Timing {
 
     /// A request was refused after `took` seconds.
     pub(crate) fn on_refusal(&mut self, took: f64, now: Time) {
-        self.refusal += REFUSAL_WEIGHT * (took - self.refusal);
+        // Up at once: a send that seems accepted because its refusal is late makes a false bound.
+        let weight = if took > self.refusal { 1.0 } else { REFUSAL_WEIGHT };
+        self.refusal += weight * (took - self.refusal);
         self.fastest_refusal = self.fastest_refusal.min(took);
         // A fast refusal does no work, so what it varies by is the network. A slow one was worked
         // on, and its spread says nothing about arrivals.
@@ -72,6 +74,11 @@ impl Timing {
     /// was accepted. Half a second at most, for refusals that take as long as answers.
     pub(crate) fn hearing(&self) -> f64 {
         2.0 * self.refusal.min(SLOWEST_REFUSAL)
+    }
+
+    /// Whether a refusal is heard well before an answer would be.
+    pub(crate) fn refuses_fast(&self) -> bool {
+        self.answer.is_none_or(|usual| self.refusal < FAST * usual)
     }
 
     /// By how much two requests may swap on their way.
@@ -126,7 +133,7 @@ impl Jitter {
 /// Before a refusal was seen: what one takes on a near network, whole way. Too long costs a few
 /// milliseconds per surprise, too short lets a second request into the same surprise.
 const FIRST_REFUSAL: f64 = 0.005;
-/// Follows a change within three refusals; they are rare.
+/// Falls within three refusals; they are rare.
 const REFUSAL_WEIGHT: f64 = 0.3;
 /// TCP's weight for its smoothed round trip is 1/8; answers vary more.
 const ANSWER_WEIGHT: f64 = 0.1;

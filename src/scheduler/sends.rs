@@ -1,16 +1,17 @@
-//! What was sent against one quota, and when.
+//! What was sent against one limit, and when.
 //!
-//! Requests of one burst arrive in any order, so a reading may or may not count what was sent
-//! around the same moment; this log says how much that is. Bounded: beyond [`Sends::KEPT`]
-//! entries the older ones are merged, which makes the doubt larger, never smaller.
+//! A reading may or may not count what was sent around the same moment, because requests of one
+//! burst arrive in any order; a refusal tells the rate by what was accepted before it. Both ask this
+//! log. Bounded: beyond [`Sends::KEPT`] entries the older ones are merged, which makes the doubt
+//! larger, never smaller.
 
 use std::collections::VecDeque;
 
-use crate::scheduler::time::Time;
+use super::time::Time;
 
 /// The sends of late, oldest first.
 #[derive(Clone, Debug, Default)]
-pub(super) struct Sends {
+pub(crate) struct Sends {
     entries: VecDeque<Entry>,
     total: f64,
     /// What was sent before the oldest entry.
@@ -32,7 +33,7 @@ impl Sends {
     /// The newest are never merged: readings are about them.
     const FRESH: usize = 512;
 
-    pub(super) fn push(&mut self, cost: f64, now: Time) {
+    pub(crate) fn push(&mut self, cost: f64, now: Time) {
         self.total += cost;
         if self.entries.len() >= Self::KEPT {
             self.merge();
@@ -45,12 +46,12 @@ impl Sends {
     }
 
     /// All that was ever sent.
-    pub(super) fn total(&self) -> f64 {
+    pub(crate) fn total(&self) -> f64 {
         self.total
     }
 
     /// What was sent within `[from, to]`; of a merged entry that reaches into it, all.
-    pub(super) fn between(&self, from: Time, to: Time) -> f64 {
+    pub(crate) fn between(&self, from: Time, to: Time) -> f64 {
         let start = self.entries.partition_point(|entry| entry.last < from);
         let end = self.entries.partition_point(|entry| entry.first <= to);
         if end <= start {
@@ -59,15 +60,25 @@ impl Sends {
         self.entries[end - 1].total - self.total_before(start)
     }
 
+    /// What was sent before `moment`, of all that was ever sent.
+    pub(crate) fn before(&self, moment: Time) -> f64 {
+        self.total_before(self.entries.partition_point(|entry| entry.first < moment))
+    }
+
+    /// What was sent until `moment`, of all that was ever sent.
+    pub(crate) fn until(&self, moment: Time) -> f64 {
+        self.total_before(self.entries.partition_point(|entry| entry.first <= moment))
+    }
+
     /// What was sent after `moment`.
-    pub(super) fn after(&self, moment: Time) -> f64 {
+    pub(crate) fn after(&self, moment: Time) -> f64 {
         let start = self.entries.partition_point(|entry| entry.first <= moment);
         self.total - self.total_before(start)
     }
 
     /// The sends that the last `amount` before `moment` reaches back to: when the first and
     /// the last of them were made. None if that much is not known.
-    pub(super) fn reach_back(&self, amount: f64, moment: Time) -> Option<(Time, Time)> {
+    pub(crate) fn reach_back(&self, amount: f64, moment: Time) -> Option<(Time, Time)> {
         let end = self.entries.partition_point(|entry| entry.first < moment);
         let goal = self.total_before(end) - amount;
         if goal + EPSILON < self.forgotten {
@@ -80,7 +91,7 @@ impl Sends {
     }
 
     /// Forgets what was sent until `moment`: it tells nothing any more.
-    pub(super) fn forget_until(&mut self, moment: Time) {
+    pub(crate) fn forget_until(&mut self, moment: Time) {
         while let Some(oldest) = self.entries.front().filter(|entry| entry.last <= moment) {
             self.forgotten = oldest.total;
             self.entries.pop_front();
@@ -88,7 +99,7 @@ impl Sends {
     }
 
     /// Takes out a send that the server did not count.
-    pub(super) fn undo(&mut self, cost: f64, at: Time) {
+    pub(crate) fn undo(&mut self, cost: f64, at: Time) {
         let index = self.entries.partition_point(|entry| entry.last < at);
         for entry in self.entries.iter_mut().skip(index) {
             entry.total -= cost;

@@ -1,0 +1,124 @@
+//! What one key's refusals and the sends between them say about its rate.
+//!
+//! A send counts as accepted unless it turns out refused. Refusals may take as long as answers, so
+//! every count is as of a moment: sends after it may be refused and not be heard of yet.
+
+use crate::scheduler::sends::Sends;
+use crate::scheduler::time::Time;
+
+/// The sends of one key that were not refused, and the moments from which to count them.
+#[derive(Clone, Debug, Default)]
+pub(super) struct Evidence {
+    pub(super) sends: Sends,
+    /// The send of the last refusal that began an episode; none before the first.
+    pub(super) anchor: Option<Time>,
+    /// The first refusal of those in a row that the anchor is the last of.
+    pub(super) block_began: Time,
+    /// Since the anchor, and since when it was sent without a stall: credit may have run over in a
+    /// stall.
+    steady_since: Option<Time>,
+    /// The slowest pace since the anchor.
+    pub(super) slowest: f64,
+    /// When the key last came back from a block, or was first used.
+    pub(super) segment: Option<Time>,
+    /// The first send since the pace last changed.
+    changed: Option<Time>,
+    /// Refused, and not accepted since.
+    pub(super) blocked: bool,
+}
+
+impl Evidence {
+    /// What was accepted after the anchor, or ever, and before `moment`.
+    pub(super) fn accepted_before(&self, moment: Time) -> f64 {
+        let from = self.anchor.map_or(0.0, |anchor| self.sends.until(anchor));
+        self.sends.before(moment) - from
+    }
+
+    /// What was accepted from the start of the segment on and before `moment`, and that start.
+    pub(super) fn segment_before(&self, moment: Time) -> (Time, f64) {
+        let start = self.segment.unwrap_or(moment);
+        (start, self.sends.before(moment) - self.sends.before(start))
+    }
+
+    /// The lowest rate that can have accepted what was, up to a refusal at `refused`: the level was
+    /// below one at the anchor, so all but one of it has come in since.
+    pub(super) fn low(&self, jitter: f64, refused: Time) -> Option<f64> {
+        let span = refused.secs_since(self.anchor?) + jitter;
+        Some(((self.accepted_before(refused) - 1.0) / span.max(TICK)).max(0.0))
+    }
+
+    /// The highest rate that can have refused a send at `refused`.
+    pub(super) fn high(&self, jitter: f64, refused: Time) -> f64 {
+        let Some(since) = self.steady_since.or(self.anchor).filter(|&since| since < refused) else {
+            return f64::INFINITY;
+        };
+        let accepted = self.sends.before(refused) - self.sends.before(since);
+        (accepted + 1.0) / (refused.secs_since(since) - jitter).max(TICK)
+    }
+
+    /// The lowest rate that can have accepted what was since the anchor, up to `heard`, with the
+    /// number that it rests on.
+    pub(super) fn low_until(&self, jitter: f64, heard: Time) -> Option<(f64, f64)> {
+        let anchor = self.anchor?;
+        let accepted = self.sends.until(heard) - self.sends.until(anchor);
+        let (_, last) = self.sends.reach_back(1.0, heard + TICK_AFTER)?;
+        let span = last.secs_since(anchor) + jitter;
+        Some(((accepted - 1.0) / span.max(TICK), accepted))
+    }
+
+    /// The same since the pace last changed, less all credit that there can be.
+    pub(super) fn low_since_change(&self, credit: f64, heard: Time) -> Option<f64> {
+        let since = self.changed?;
+        let sent = self.sends.until(heard) - self.sends.before(since);
+        if sent <= credit.max(1.0) {
+            return None;
+        }
+        let (_, last) = self.sends.reach_back(1.0, heard + TICK_AFTER)?;
+        Some((sent - credit) / last.secs_since(since).max(TICK))
+    }
+
+    /// Starts counting at a new pace.
+    pub(super) fn pace_changed(&mut self) {
+        self.changed = None;
+    }
+
+    /// Starts counting anew at a refusal of what was sent at `refused`.
+    pub(super) fn take_anchor(&mut self, refused: Time, pace: f64) {
+        if self.anchor.is_none() || self.accepted_before(refused) >= 1.0 {
+            self.block_began = refused;
+        }
+        self.anchor = Some(refused);
+        self.steady_since = None;
+        self.slowest = pace;
+        self.blocked = true;
+        self.pace_changed();
+    }
+
+    /// A ban or the like: the anchor says nothing any more.
+    pub(super) fn forget_anchor(&mut self) {
+        self.anchor = None;
+        self.segment = None;
+    }
+
+    pub(super) fn on_sent(&mut self, pace: f64, last: Option<Time>, now: Time) {
+        let stalled = last.is_some_and(|last| now.secs_since(last) * pace > STALL);
+        if self.anchor.is_some() && (stalled || self.steady_since.is_none()) {
+            self.steady_since = Some(now);
+        }
+        self.segment.get_or_insert(now);
+        self.changed.get_or_insert(now);
+        self.sends.push(1.0, now);
+    }
+
+    /// A send of before turned out refused.
+    pub(super) fn on_refused(&mut self, sent: Time) {
+        self.sends.undo(1.0, sent);
+    }
+}
+
+/// Shorter times are measured as this.
+pub(super) const TICK: f64 = 1e-3;
+/// The same as a duration: what was sent at a moment is before the next.
+const TICK_AFTER: std::time::Duration = std::time::Duration::from_nanos(1);
+/// In periods of the pace: a longer pause is no pace.
+const STALL: f64 = 2.5;
