@@ -123,8 +123,8 @@ impl Control {
         }
         let pace = match room {
             Room::Trial if !self.pace.is_known(key) => WAIT,
-            Room::AtOnce if !self.pace.is_strict() && self.timing.refuses_fast() => Gate::Open,
-            _ => self.pace.gate(key, now),
+            Room::AtOnce if !self.pace.is_strict(key) && self.timing.refuses_fast() => Gate::Open,
+            _ => self.pace.gate(key, &self.timing, now),
         };
         let silent = if ledger_told || unknown {
             Gate::Open
@@ -146,9 +146,17 @@ impl Control {
                 None => WAIT,
             };
         }
-        // Sends are a little apart, so that one refusal is heard before the next send.
+        // Sends are a little apart, so that one refusal is heard before the next send: a surprise
+        // must not be five, which is a ban in places.
         let gap = self.timing.answer().map_or(FIRST_GAP, |answer| {
-            (0.5 * answer / self.window.size()).min(FIRST_GAP)
+            let least = if self.served < CAREFUL {
+                0.5 * self.timing.hearing()
+            } else {
+                0.0
+            };
+            (0.5 * answer / self.window.size())
+                .max(least)
+                .min(FIRST_GAP)
         });
         let next = self.last_granted.map_or(now, |last| last.plus_secs(gap));
         Gate::at(next, Reason::Resume, now)
@@ -162,7 +170,8 @@ impl Control {
         control.in_flight += 1;
         self.in_flight += 1;
         self.first_sent.get_or_insert(now);
-        control.resume.on_sent(hearing, self.told, now);
+        let bursts = self.told || self.pace.is_window(key);
+        control.resume.on_sent(hearing, bursts, now);
         control.cap.on_sent(now);
         if control.cap.is_on_trial() {
             control.resume.rest(hearing, now);
@@ -176,7 +185,7 @@ impl Control {
         self.last_granted = Some(now);
         Trail {
             spend,
-            stamp: self.pace.on_sent(key, now),
+            stamp: self.pace.on_sent(key, &self.timing, now),
             bucket,
             others,
             load: self.in_flight,
@@ -197,8 +206,8 @@ impl Control {
     /// How long sends wait for each other's refusals. Where a pace is known it spaces them anyway, and
     /// slow refusals need not stop all of them.
     fn rest(&self) -> f64 {
-        let hearing = self.timing.hearing();
-        if self.told { hearing } else { hearing.min(LONGEST_REST) }
+        let longest = if self.told { LONGEST_STEP } else { LONGEST_REST };
+        self.timing.hearing().min(longest)
     }
 
     /// An attempt never left: everything is as before.
@@ -223,6 +232,12 @@ impl Control {
         control.in_flight += 1;
         control.ledger_mut(trail.bucket).on_reclaimed();
         self.in_flight += 1;
+    }
+
+    /// Whether nothing that was sent between the last refusal of the key and this attempt was
+    /// accepted; none if no pace keeps count.
+    pub(crate) fn is_in_a_row(&self, key: KeyId, trail: &Trail) -> Option<bool> {
+        self.pace.is_in_a_row(key, &trail.stamp)
     }
 
     /// An answer came to an attempt that was sent at `sent`. Its slot is still taken.
@@ -412,8 +427,13 @@ const WAIT: Gate = Gate::Shut {
 /// In seconds, before the first answer: longer than a refusal's way back, so one surprise is one
 /// refusal, and sixteen are in flight within 160 ms.
 const FIRST_GAP: f64 = 0.01;
+/// In seconds: how long a step of a slow start takes at most. Two of them are as long as a refusal
+/// that comes as late as an answer, and few have gone by then.
+const LONGEST_STEP: f64 = 0.05;
 /// In seconds: how long a key without quota rests to hear of more refusals.
 const LONGEST_REST: f64 = 0.02;
+/// Served before sends follow faster than a refusal is heard: small bursts end within it.
+const CAREFUL: u64 = 16;
 /// In flight over all keys whose quotas are not told yet while others' are: as many as at the start
 /// of everything.
 const UNKNOWN_IN_FLIGHT: u32 = 16;

@@ -277,12 +277,14 @@ impl KeyPool {
 
     /// A request that was sent at `sent` was refused for going too fast. `hint` is the wait that
     /// the server asked for, already spread, and whether it was a whole second that may be a
-    /// fraction of one rounded up.
+    /// fraction of one rounded up; `in_a_row` whether nothing was accepted since the refusal before,
+    /// where that is known better than by the answers.
     pub(crate) fn on_refused(
         &mut self,
         id: KeyId,
         bucket: Option<u32>,
         hint: Option<(Duration, bool)>,
+        in_a_row: Option<bool>,
         sent: Time,
         now: Time,
     ) -> Refused {
@@ -291,7 +293,12 @@ impl KeyPool {
         let stale = key.is_stale(sent);
         // The refusals of one burst are one.
         if key.last_refusal.is_none_or(|last| sent > last) {
-            key.refusals = key.refusals.saturating_add(1);
+            let before = if in_a_row == Some(false) {
+                0
+            } else {
+                key.refusals
+            };
+            key.refusals = before.saturating_add(1);
             key.last_refusal = Some(now);
         }
         let wait = hint.map_or(Duration::ZERO, |(wait, _)| wait);
@@ -505,7 +512,7 @@ mod tests {
         let mut pool = pool(2, Penalty::streak());
         let key = KeyId(0);
         let refused = |pool: &mut KeyPool, sent: f64| {
-            pool.on_refused(key, None, None, at(sent), at(sent))
+            pool.on_refused(key, None, None, None, at(sent), at(sent))
                 .parked
                 .map(|(until, _)| until)
         };
@@ -532,10 +539,10 @@ mod tests {
     fn outcomes_from_before_a_penalty_change_nothing() {
         let mut pool = pool(1, Penalty::streak());
         let key = KeyId(0);
-        pool.on_refused(key, None, None, at(1.0), at(1.5));
-        pool.on_refused(key, None, None, at(1.1), at(1.6));
+        pool.on_refused(key, None, None, None, at(1.0), at(1.5));
+        pool.on_refused(key, None, None, None, at(1.1), at(1.6));
         pool.on_served(key, at(1.2));
-        let next = pool.on_refused(key, None, None, at(5.0), at(5.0));
+        let next = pool.on_refused(key, None, None, None, at(5.0), at(5.0));
         assert_eq!(
             next.parked,
             Some((at(11.0), Because::Streak)),
@@ -547,8 +554,8 @@ mod tests {
     fn a_hint_never_shortens_a_park() {
         let mut pool = pool(1, Penalty::Hint);
         let key = KeyId(0);
-        pool.on_refused(key, None, Some((secs(60), false)), at(1.0), at(1.0));
-        let second = pool.on_refused(key, None, Some((secs(2), false)), at(1.0), at(2.0));
+        pool.on_refused(key, None, Some((secs(60), false)), None, at(1.0), at(1.0));
+        let second = pool.on_refused(key, None, Some((secs(2), false)), None, at(1.0), at(2.0));
         assert_eq!(second.parked, None);
         assert!(!is_open(&pool, 0, 60.9));
         assert!(is_open(&pool, 0, 61.0));
@@ -558,7 +565,7 @@ mod tests {
     fn a_lone_second_stops_the_request_and_a_repeated_one_the_key() {
         let mut pool = pool(1, Penalty::Hint);
         let key = KeyId(0);
-        let first = pool.on_refused(key, None, Some((secs(1), true)), at(1.0), at(1.0));
+        let first = pool.on_refused(key, None, Some((secs(1), true)), None, at(1.0), at(1.0));
         assert_eq!(
             first,
             Refused {
@@ -567,10 +574,10 @@ mod tests {
             }
         );
         assert!(is_open(&pool, 0, 1.0));
-        let second = pool.on_refused(key, None, Some((secs(1), true)), at(1.2), at(1.2));
+        let second = pool.on_refused(key, None, Some((secs(1), true)), None, at(1.2), at(1.2));
         assert_eq!(second.parked, Some((at(2.2), Because::Hint)));
         pool.on_served(key, at(3.0));
-        let third = pool.on_refused(key, None, Some((secs(1), true)), at(4.0), at(4.0));
+        let third = pool.on_refused(key, None, Some((secs(1), true)), None, at(4.0), at(4.0));
         assert_eq!(third.parked, None, "between successes again");
     }
 
@@ -581,6 +588,7 @@ mod tests {
             KeyId(0),
             None,
             Some((Duration::MAX, false)),
+            None,
             at(1.0),
             at(1.0),
         );
@@ -595,7 +603,14 @@ mod tests {
     #[test]
     fn a_refusal_that_names_a_bucket_parks_that_bucket_only() {
         let mut pool = pool(1, Penalty::Hint);
-        pool.on_refused(KeyId(0), Some(7), Some((secs(60), false)), at(1.0), at(1.0));
+        pool.on_refused(
+            KeyId(0),
+            Some(7),
+            Some((secs(60), false)),
+            None,
+            at(1.0),
+            at(1.0),
+        );
         assert!(pool.gate(KeyId(0), 7, at(2.0)) != Gate::Open);
         assert_eq!(pool.gate(KeyId(0), 0, at(2.0)), Gate::Open);
     }
@@ -654,7 +669,7 @@ mod tests {
         twice.push(twice[0]);
         let mut pool = KeyPool::new(&twice, Penalty::streak(), HintScope::Auto, secs(86_400));
         assert_eq!(pool.len(), 2);
-        pool.on_refused(KeyId(0), None, None, at(1.0), at(1.0));
+        pool.on_refused(KeyId(0), None, None, None, at(1.0), at(1.0));
         let mut next = fingerprints(3);
         next.remove(1);
         pool.set(&next);

@@ -71,6 +71,7 @@ impl Scheduler {
         let bucket = bucket.filter(|&b| b != Names::DEFAULT && feedback.bucket.is_some());
         let mut learned = Learned::default();
         let attempt = &self.attempts[index];
+        let in_a_row = self.control.is_in_a_row(key, &attempt.trail);
         let changes = self
             .control
             .on_answer(key, &attempt.trail, feedback, sent, now);
@@ -89,7 +90,7 @@ impl Scheduler {
             }
             Class::RateLimited => {
                 let hint = self.hint(feedback);
-                let refused = self.keys.on_refused(key, bucket, hint, sent, now);
+                let refused = self.keys.on_refused(key, bucket, hint, in_a_row, sent, now);
                 learned.key_until = refused.request_until;
                 let what = refused
                     .parked

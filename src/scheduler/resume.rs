@@ -35,7 +35,7 @@ impl SlowResume {
         let stalled = self
             .last_sent
             .replace(now)
-            .is_some_and(|last| now.secs_since(last) > STALL);
+            .is_some_and(|last| now.secs_since(last) > STALL.max(1.5 * hearing));
         if stalls_count && stalled && self.allowed.is_none_or(|allowed| allowed > AFTER_STALL) {
             self.restart(AFTER_STALL);
         }

@@ -6,6 +6,8 @@
 //! high. Between the bounds the pace is found by bisection, from the slow side, because accepted
 //! steps are free and refused ones are not.
 
+use super::window::SilentWindow;
+
 /// Bounds for a rate in sends per second, shared by the keys that agree.
 #[derive(Clone, Debug)]
 pub(super) struct Bracket {
@@ -19,6 +21,8 @@ pub(super) struct Bracket {
     pub(super) credit: f64,
     /// The limit lets much through, then nothing for long: counts between anchors do not bound it.
     pub(super) windowed: bool,
+    /// What is known of that.
+    pub(super) window: Option<SilentWindow>,
     /// Whose evidence the low bound is.
     pub(super) low_of: Option<usize>,
     /// Sends since the pace last changed.
@@ -46,6 +50,7 @@ impl Default for Bracket {
             high: f64::INFINITY,
             credit: f64::INFINITY,
             windowed: false,
+            window: None,
             low_of: None,
             held: 0.0,
             quiet: 0.0,
@@ -141,7 +146,10 @@ impl Bracket {
     /// Whether the pace has stood long enough for a step up. Of its sends so many may be refused yet.
     pub(super) fn is_due(&self, keys: f64, unheard: f64) -> bool {
         let near = self.high - self.pace < NEAR * self.pace;
-        let enough = if near {
+        let enough = if self.windowed {
+            // Less than a window's worth says nothing about it.
+            self.credit.max(NEAR_SENDS)
+        } else if near {
             NEAR_SENDS
         } else {
             self.credit.clamp(3.0, 8.0) * keys.min(3.0)

@@ -49,7 +49,11 @@ impl Evidence {
 
     /// The highest rate that can have refused a send at `refused`.
     pub(super) fn high(&self, jitter: f64, refused: Time) -> f64 {
-        let Some(since) = self.steady_since.or(self.anchor).filter(|&since| since < refused) else {
+        let Some(since) = self
+            .steady_since
+            .or(self.anchor)
+            .filter(|&since| since < refused)
+        else {
             return f64::INFINITY;
         };
         let accepted = self.sends.before(refused) - self.sends.before(since);

@@ -38,9 +38,10 @@ impl Learned {
             return None;
         }
         let accepted = track.evidence.accepted_before(sent);
-        let like = self.brackets.iter().position(|bracket| {
-            bracket.is_known() && is_like(bracket.credit, accepted)
-        });
+        let like = self
+            .brackets
+            .iter()
+            .position(|bracket| bracket.is_known() && is_like(bracket.credit, accepted));
         let tests = self.test.take_if(|test| test.tester == key);
         let Some(like) = like else {
             if let Some(test) = tests {
@@ -62,7 +63,9 @@ impl Learned {
 
     /// A tester was served: it may have shown that it is not like the one that was refused.
     pub(super) fn on_test_served(&mut self, key: usize, sent: Time, now: Time) {
-        let Some(test) = self.test.filter(|test| test.tester == key) else { return };
+        let Some(test) = self.test.filter(|test| test.tester == key) else {
+            return;
+        };
         let accepted = self.keys[key].evidence.accepted_before(sent);
         let credit = self.brackets[test.bracket].credit;
         if accepted > credit && !is_like(credit, accepted) {
@@ -95,7 +98,11 @@ impl Learned {
     }
 
     fn release_followers(&mut self, bracket: usize, now: Time) {
-        for track in self.keys.iter_mut().filter(|t| t.bracket == bracket && t.follows) {
+        for track in self
+            .keys
+            .iter_mut()
+            .filter(|t| t.bracket == bracket && t.follows)
+        {
             track.bracket = UNKNOWN;
             track.follows = false;
             track.next = now;
@@ -103,7 +110,11 @@ impl Learned {
     }
 
     fn confirm_followers(&mut self, bracket: usize) {
-        for track in self.keys.iter_mut().filter(|track| track.bracket == bracket) {
+        for track in self
+            .keys
+            .iter_mut()
+            .filter(|track| track.bracket == bracket)
+        {
             track.follows = false;
         }
     }

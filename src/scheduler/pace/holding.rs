@@ -5,12 +5,19 @@ use crate::scheduler::time::Time;
 
 use super::evidence::TICK;
 use super::learned::Learned;
+use super::window::SilentWindow;
 use super::{Changed, KNOCK_MEMORY, POOLED_COUNTS, Scene, Stamp};
 
 impl Learned {
     /// The first success after a block ends a segment of the key's history. Where the limit is like
     /// a window, segments are the only measure of the rate.
-    pub(super) fn come_back(&mut self, key: KeyId, stamp: &Stamp, now: Time) -> Option<Changed> {
+    pub(super) fn come_back(
+        &mut self,
+        key: KeyId,
+        stamp: &Stamp,
+        scene: &Scene<'_>,
+        now: Time,
+    ) -> Option<Changed> {
         let track = &mut self.keys[key.index()];
         let evidence = &mut track.evidence;
         let after_anchor = evidence.anchor.is_some_and(|anchor| stamp.at > anchor);
@@ -19,15 +26,50 @@ impl Learned {
         }
         evidence.blocked = false;
         let (since, sent) = evidence.segment_before(stamp.at);
-        evidence.segment = Some(stamp.at);
+        let (_, held) = evidence.segment_before(evidence.block_began);
         let span = stamp.at.secs_since(since).max(TICK);
+        let jitter = scene.timing.jitter();
+        let block = stamp.at.secs_since(evidence.block_began);
+        let burst = evidence.block_began.secs_since(since);
+        let refused = evidence
+            .anchor
+            .map_or(0.0, |anchor| anchor.secs_since(since) - jitter);
+        evidence.segment = Some(stamp.at);
         let bracket = &mut self.brackets[track.bracket];
-        if !bracket.windowed {
+        let window = bracket.window.take();
+        let known = window.as_ref().map(SilentWindow::rate);
+        if !bracket.windowed && window.is_none() {
+            let mean = held / span;
+            if track.refused_in_a_row >= 2 && held >= MANY && mean > 2.0 * bracket.high {
+                // Refused and refused although much went before: a window does that, too. If it was
+                // one, more goes now; if not, one refusal tells.
+                bracket.high = mean;
+            }
             return None;
         }
-        let mean = sent.max(1.0) / span;
         let from = bracket.pace;
-        bracket.high = bracket.high.max(1.05 * mean).min(1.3 * mean);
+        let long = block >= BURST * burst && held >= 2.0;
+        let window = match window {
+            // Blocked before it was used up: that tells nothing about its size.
+            Some(window) if held < 0.5 * window.limit => Some(window),
+            // A block that soon ended: it is as it was, and a little longer.
+            Some(window) if block < SHORT_BLOCK * span => Some(window.lengthened(span + jitter)),
+            _ => long.then(|| SilentWindow::new(held, refused, span + jitter)),
+        };
+        if let Some(window) = window {
+            bracket.pace = window.rate();
+            bracket.window = Some(window);
+            track.next = now;
+            return Some(Changed {
+                from,
+                to: bracket.pace,
+                why: Because::Recovered,
+            });
+        }
+        let mean = known.unwrap_or_else(|| sent.max(1.0) / span);
+        // It came back somewhere between the last refusal and now.
+        let soonest = held / refused.max(TICK);
+        bracket.high = soonest.clamp(1.05 * mean, 1.5 * mean);
         bracket.pace = 0.97 * mean;
         bracket.low = bracket.low.min(bracket.pace);
         track.next = track.next.max(now);
@@ -76,7 +118,11 @@ impl Learned {
                 || room > 0.25 * bracket.pace
             {
                 // Where refusals are heard late, a step too far costs more of them.
-                let most = if scene.timing.refuses_fast() { 1.5 } else { 1.2 };
+                let most = if scene.timing.refuses_fast() {
+                    1.5
+                } else {
+                    1.2
+                };
                 let middle = f64::midpoint(bracket.pace, bracket.high);
                 bracket.pace = middle.min(most * bracket.pace);
             }
@@ -106,13 +152,28 @@ impl Learned {
         let evidence = &track.evidence;
         let jitter = scene.timing.jitter();
         let heard = now.plus_secs(-scene.timing.hearing());
-        let needed = if scene.told && scene.keys > 1 { POOLED_COUNTS } else { 2.0 };
-        let since_anchor = evidence.low_until(jitter, heard).filter(|low| low.1 >= needed);
+        let needed = if scene.told && scene.keys > 1 {
+            POOLED_COUNTS
+        } else {
+            2.0
+        };
+        let since_anchor = evidence
+            .low_until(jitter, heard)
+            .filter(|low| low.1 >= needed);
         let since_change = evidence.low_since_change(bracket.credit, heard);
-        let low = since_anchor.map_or(0.0, |low| low.0).max(since_change.unwrap_or(0.0));
+        let low = since_anchor
+            .map_or(0.0, |low| low.0)
+            .max(since_change.unwrap_or(0.0));
         let low = low.min(bracket.pace);
         if low <= bracket.high {
             bracket.raise_low(low, key);
         }
     }
 }
+
+/// Sends before a block that make it odd for a bucket.
+const MANY: f64 = 8.0;
+/// Times the time in which a window was filled: a shorter block may be anything.
+const BURST: f64 = 2.0;
+/// Of a window's length: a refusal at its end that jitter may have caused.
+const SHORT_BLOCK: f64 = 0.1;

@@ -6,6 +6,7 @@
 
 use crate::scheduler::events::{Gate, KeyId, Reason};
 use crate::scheduler::time::Time;
+use crate::scheduler::timing::Timing;
 
 use super::bracket::Bracket;
 use super::evidence::Evidence;
@@ -59,12 +60,22 @@ impl Default for Learned {
 
 impl Learned {
     /// Whether and when the pace lets the key send.
-    pub(crate) fn gate(&self, key: KeyId, now: Time) -> Gate {
-        let next = self
-            .keys
-            .get(key.index())
-            .map_or(Time::START, |key| key.next);
+    pub(crate) fn gate(&self, key: KeyId, timing: &Timing, now: Time) -> Gate {
+        let Some(track) = self.keys.get(key.index()) else {
+            return Gate::Open;
+        };
+        let mut next = track.next;
+        if let Some(window) = &self.brackets[track.bracket].window {
+            let (sends, jitter) = (&track.evidence.sends, timing.jitter());
+            next = next.max(window.ready(sends, jitter, self.budget.allows(), now));
+        }
         Gate::at(next, Reason::Pace, now)
+    }
+
+    /// Whether what is learned of the key is a window.
+    pub(crate) fn is_window(&self, key: KeyId) -> bool {
+        let track = self.keys.get(key.index());
+        track.is_some_and(|track| self.brackets[track.bracket].window.is_some())
     }
 
     /// Whether a rate was learned for the key.
@@ -79,6 +90,13 @@ impl Learned {
             .map_or(f64::INFINITY, |key| self.brackets[key.bracket].pace)
     }
 
+    /// Whether nothing was accepted between the last refusal of the key and this send.
+    pub(crate) fn is_in_a_row(&self, key: KeyId, stamp: &Stamp) -> bool {
+        self.keys.get(key.index()).is_some_and(|track| {
+            track.evidence.anchor.is_some() && track.evidence.accepted_before(stamp.at) < 1.0
+        })
+    }
+
     /// Whether a refusal budget is left for a trial.
     pub(crate) fn may_try(&self) -> bool {
         self.budget.allows()
@@ -90,19 +108,28 @@ impl Learned {
     }
 
     /// A request was sent on a key.
-    pub(crate) fn on_sent(&mut self, key: KeyId, now: Time) -> Stamp {
+    pub(crate) fn on_sent(&mut self, key: KeyId, timing: &Timing, now: Time) -> Stamp {
         let pace = self.rate(key);
         let track = self.track(key);
         let before = track.last_accepted.replace(now);
         track.started.get_or_insert(now);
         let last = track.last_sent.replace(now);
-        track.evidence.on_sent(pace, last, now);
         let index = track.bracket;
         let bracket = &mut self.brackets[index];
-        if bracket.is_known() {
+        let track = &mut self.keys[key.index()];
+        if let Some(window) = &bracket.window {
+            if track.evidence.blocked {
+                // One asks, and the rest wait for its answer.
+                let answer = 2.0 * timing.answer().unwrap_or(0.0);
+                track.next = now.plus_secs(answer.max(timing.hearing()));
+            } else if window.is_trial(&track.evidence.sends, now) {
+                track.next = now.plus_secs(timing.hearing());
+            }
+        }
+        track.evidence.on_sent(pace, last, now);
+        if bracket.is_known() && bracket.window.is_none() {
             // A little may be caught up, so that rounded waits do not add up to a slower pace.
             let period = bracket.pace.recip();
-            let track = &mut self.keys[key.index()];
             track.next = track
                 .next
                 .plus_secs(period)
@@ -123,7 +150,15 @@ impl Learned {
     ) -> Option<Changed> {
         self.budget.earn();
         self.on_test_served(key.index(), stamp.at, now);
-        let came_back = self.come_back(key, stamp, now);
+        if let Some(window) = &mut self.brackets[self.keys[key.index()].bracket].window {
+            let sends = &self.keys[key.index()].evidence.sends;
+            let may_try = self.budget.allows();
+            window.on_accepted(sends, scene.timing.jitter(), may_try, stamp.at);
+            if !self.keys[key.index()].evidence.blocked {
+                return None;
+            }
+        }
+        let came_back = self.come_back(key, stamp, scene, now);
         self.hold(key, scene, now).or(came_back)
     }
 

@@ -14,6 +14,7 @@ mod interval;
 mod knocks;
 mod learned;
 mod refusal;
+mod window;
 
 pub use interval::IntervalSettings;
 
@@ -100,9 +101,9 @@ impl Pace {
     }
 
     /// Whether and when the pace lets the key send.
-    pub(crate) fn gate(&self, key: KeyId, now: Time) -> Gate {
+    pub(crate) fn gate(&self, key: KeyId, timing: &Timing, now: Time) -> Gate {
         match self {
-            Self::Learned(learned) => learned.gate(key, now),
+            Self::Learned(learned) => learned.gate(key, timing, now),
             Self::Interval(interval) => interval.gate(key, now),
             Self::Off => Gate::Open,
         }
@@ -125,19 +126,27 @@ impl Pace {
         }
     }
 
-    /// Whether sends must keep to the pace even where something else sets the clock.
-    pub(crate) fn is_strict(&self) -> bool {
+    /// Whether what is learned is a window, which is used in bursts.
+    pub(crate) fn is_window(&self, key: KeyId) -> bool {
         match self {
-            Self::Learned(learned) => learned.was_asked_to_wait(),
+            Self::Learned(learned) => learned.is_window(key),
+            Self::Interval(_) | Self::Off => false,
+        }
+    }
+
+    /// Whether sends must keep to the pace even where something else sets the clock.
+    pub(crate) fn is_strict(&self, key: KeyId) -> bool {
+        match self {
+            Self::Learned(learned) => learned.was_asked_to_wait() || learned.is_window(key),
             Self::Interval(_) => true,
             Self::Off => false,
         }
     }
 
     /// A request was sent on a key.
-    pub(crate) fn on_sent(&mut self, key: KeyId, now: Time) -> Stamp {
+    pub(crate) fn on_sent(&mut self, key: KeyId, timing: &Timing, now: Time) -> Stamp {
         match self {
-            Self::Learned(learned) => learned.on_sent(key, now),
+            Self::Learned(learned) => learned.on_sent(key, timing, now),
             Self::Interval(interval) => {
                 interval.on_sent(key, now);
                 Stamp {
@@ -165,6 +174,14 @@ impl Pace {
             Self::Learned(learned) => learned.on_success(key, stamp, scene, now),
             Self::Interval(interval) => interval.on_success(key, stamp.at, took),
             Self::Off => None,
+        }
+    }
+
+    /// Whether nothing was accepted between the last refusal of the key and this send.
+    pub(crate) fn is_in_a_row(&self, key: KeyId, stamp: &Stamp) -> Option<bool> {
+        match self {
+            Self::Learned(learned) => Some(learned.is_in_a_row(key, stamp)),
+            Self::Interval(_) | Self::Off => None,
         }
     }
 

@@ -7,6 +7,7 @@ use crate::scheduler::time::Time;
 use super::bracket::Bracket;
 use super::evidence::TICK;
 use super::learned::{KeyPace, Learned};
+use super::window::usual_length_after;
 use super::{Changed, KNOCK_MEMORY, POOLED_COUNTS, Refused, Scene, Stamp};
 
 /// How long the server asked to wait, as the pace uses it.
@@ -64,8 +65,18 @@ impl Learned {
         }
         self.budget.spend();
         if let Some(to) = self.find_group(key.index(), stamp.at, scene, now) {
-            let changed = Changed { from: f64::INFINITY, to, why: Because::RateLimited };
-            return Refused { changed: Some(changed), same_episode: false };
+            let changed = Changed {
+                from: f64::INFINITY,
+                to,
+                why: Because::RateLimited,
+            };
+            return Refused {
+                changed: Some(changed),
+                same_episode: false,
+            };
+        }
+        if let Some(refused) = self.refused_in_window(key.index(), stamp.at, hint, scene, now) {
+            return refused;
         }
         let case = self.case(key.index(), stamp, in_flight, knocks, scene);
         let (bracket, backoff) = self.judge(&case, now);
@@ -85,6 +96,45 @@ impl Learned {
             changed: Some(Changed { from, to, why }),
             same_episode: false,
         }
+    }
+
+    /// A refusal where a window is known: it narrows its length, or shows that it is none.
+    fn refused_in_window(
+        &mut self,
+        key: usize,
+        sent: Time,
+        hint: Option<Hint>,
+        scene: &Scene<'_>,
+        now: Time,
+    ) -> Option<Refused> {
+        let track = &mut self.keys[key];
+        let bracket = &mut self.brackets[track.bracket];
+        let window = bracket.window.as_mut()?;
+        let jitter = scene.timing.jitter();
+        let segment = track.evidence.segment.unwrap_or(sent);
+        let again = window.on_refused(&track.evidence.sends, segment, jitter, sent);
+        let from = bracket.pace;
+        let to = window.rate();
+        bracket.pace = to;
+        track.evidence.take_anchor(sent, to);
+        track.cut = Some(now);
+        track.next = now.plus_secs(hint.map_or(0.0, |hint| hint.seconds));
+        match again {
+            Some((start, age)) => {
+                track.evidence.segment = Some(start);
+                track.next = track.next.max(start.plus_secs(age + jitter));
+            }
+            None => track.evidence.blocked = false,
+        }
+        let changed = Changed {
+            from,
+            to,
+            why: Because::RateLimited,
+        };
+        Some(Refused {
+            changed: Some(changed),
+            same_episode: false,
+        })
     }
 
     fn case<'a>(
@@ -259,6 +309,12 @@ impl KeyPace {
             bracket.middle()
         };
         self.next = now.plus_secs(self.backoff);
+        if bracket.windowed {
+            // Round lengths of a window, from the first send in it.
+            let (start, _) = self.evidence.segment_before(case.sent);
+            let age = usual_length_after(case.sent.secs_since(start));
+            self.next = start.plus_secs(age + case.scene.timing.jitter()).max(now);
+        }
     }
 
     /// Refused after some were accepted: both bounds follow from the count.

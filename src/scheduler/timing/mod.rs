@@ -44,7 +44,11 @@ impl Timing {
     /// A request was refused after `took` seconds.
     pub(crate) fn on_refusal(&mut self, took: f64, now: Time) {
         // Up at once: a send that seems accepted because its refusal is late makes a false bound.
-        let weight = if took > self.refusal { 1.0 } else { REFUSAL_WEIGHT };
+        let weight = if took > self.refusal {
+            1.0
+        } else {
+            REFUSAL_WEIGHT
+        };
         self.refusal += weight * (took - self.refusal);
         self.fastest_refusal = self.fastest_refusal.min(took);
         // A fast refusal does no work, so what it varies by is the network. A slow one was worked

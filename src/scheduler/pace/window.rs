@@ -1,0 +1,220 @@
+//! A window that nobody tells: so many sends in so long, learned from a block.
+//!
+//! A bucket that refuses has one back after one period. Who is refused for far longer than that
+//! after a burst has met a window, and a rate says little about it: what was accepted before the
+//! block is its size, and from the first of it to the end of the block its length. It is then used
+//! like a told one, each send coming back as it gets old, and refusals and acceptances narrow the
+//! length by the age of the send that did or did not come back.
+
+use crate::scheduler::sends::Sends;
+use crate::scheduler::time::Time;
+
+/// So many sends within a length that lies in an interval, in seconds.
+#[derive(Clone, Debug)]
+pub(super) struct SilentWindow {
+    pub(super) limit: f64,
+    shortest: f64,
+    longest: f64,
+    /// Accepted since the last refusal.
+    quiet: f64,
+    /// How often the limit was raised since then, and what it was before.
+    raises: u32,
+    proven: f64,
+    /// It was used up once without a refusal.
+    confirmed: bool,
+}
+
+impl SilentWindow {
+    pub(super) fn new(limit: f64, shortest: f64, longest: f64) -> Self {
+        let shortest = shortest.clamp(0.0, longest);
+        let limit = limit.max(1.0);
+        Self {
+            limit,
+            shortest,
+            longest,
+            quiet: 0.0,
+            raises: 0,
+            proven: limit,
+            confirmed: false,
+        }
+    }
+
+    /// The same window, found to be a little longer.
+    pub(super) fn lengthened(mut self, length: f64) -> Self {
+        self.longest = self.longest.max(length);
+        self
+    }
+
+    /// Sends per second when it is used up each time.
+    pub(super) fn rate(&self) -> f64 {
+        if self.longest.is_finite() {
+            self.limit / self.longest
+        } else {
+            self.limit / self.shortest
+        }
+    }
+
+    /// When the next send may go. `may_try` allows one that may be too early.
+    pub(super) fn ready(&self, sends: &Sends, jitter: f64, may_try: bool, now: Time) -> Time {
+        let age = match self.longest.is_finite() {
+            true if may_try && self.is_wide(jitter) => f64::midpoint(self.shortest, self.longest),
+            true => self.longest,
+            false => usual_length_after(self.shortest),
+        };
+        match sends.reach_back(self.limit, now + AFTER) {
+            Some((_, oldest)) => oldest.plus_secs(age + jitter),
+            None => now,
+        }
+    }
+
+    /// Whether a send now is sooner than the long end allows.
+    pub(super) fn is_trial(&self, sends: &Sends, now: Time) -> bool {
+        sends
+            .reach_back(self.limit, now)
+            .is_some_and(|(_, oldest)| now.secs_since(oldest) < self.longest)
+    }
+
+    /// A send was accepted, so the last one that would have filled the window had left it.
+    pub(super) fn on_accepted(&mut self, sends: &Sends, jitter: f64, may_try: bool, sent: Time) {
+        if let Some((oldest, _)) = sends.reach_back(self.limit, sent) {
+            let gone = sent.secs_since(oldest) + jitter;
+            self.longest = self.longest.min(gone.max(self.shortest));
+        }
+        self.quiet += 1.0;
+        self.confirmed |= self.quiet >= self.limit;
+        if may_try && self.quiet >= QUIET_WINDOWS * self.limit {
+            if self.raises == 0 {
+                self.proven = self.limit;
+                // While the size is looked at, so is the length.
+                self.shortest *= 0.5;
+            }
+            let raise = f64::from(1_u32 << self.raises.min(20));
+            self.quiet -= self.limit;
+            self.limit += raise.min((0.5 * self.limit).floor()).max(1.0);
+            self.raises += 1;
+        }
+    }
+
+    /// A send was refused. Answers from when it counts, and the age at which to try again; none if
+    /// only more was tried than had held.
+    pub(super) fn on_refused(
+        &mut self,
+        sends: &Sends,
+        segment: Time,
+        jitter: f64,
+        sent: Time,
+    ) -> Option<(Time, f64)> {
+        self.quiet = 0.0;
+        if std::mem::take(&mut self.raises) > 0 {
+            self.limit = self.proven;
+            return None;
+        }
+        let oldest = sends.reach_back(self.limit, sent).map(|(_, oldest)| oldest);
+        if let Some(oldest) = oldest.filter(|&at| sent.secs_since(at) < self.longest) {
+            // A trial, sooner than the long end: it only was too soon.
+            let counted = sent.secs_since(oldest) - jitter;
+            self.shortest = self.shortest.max(counted).min(self.longest);
+            return None;
+        }
+        let start = oldest.filter(|_| self.confirmed).unwrap_or(segment);
+        let age = sent.secs_since(start);
+        let again = if age + jitter < self.longest {
+            self.longest
+        } else if std::mem::take(&mut self.confirmed) {
+            // It has held before: a little more may do.
+            1.01 * age + 2.0 * jitter
+        } else {
+            usual_length_after(age)
+        };
+        Some((start, again))
+    }
+
+    fn is_wide(&self, jitter: f64) -> bool {
+        self.longest - self.shortest > (WIDE * self.longest).max(4.0 * jitter)
+    }
+}
+
+/// The next length above this one, in seconds, that is worth a try: people choose round ones.
+pub(super) fn usual_length_after(seconds: f64) -> f64 {
+    let least = LONGER * seconds;
+    let usual = USUAL_LENGTHS.iter().copied().find(|&length| length > least);
+    usual.unwrap_or(1.5 * seconds).min(seconds + LONGEST_STEP)
+}
+
+/// Steps of a half at most, so that an odd length is overshot by a fifth in the mean.
+const USUAL_LENGTHS: [f64; 26] = [
+    0.1, 0.15, 0.2, 0.3, 0.5, 0.75, 1.0, 1.5, 2.0, 3.0, 4.0, 5.0, 7.5, 10.0, 15.0, 20.0, 30.0,
+    45.0, 60.0, 90.0, 120.0, 180.0, 300.0, 600.0, 900.0, 1800.0,
+];
+/// In seconds: longer is not waited without a try.
+const LONGEST_STEP: f64 = 600.0;
+/// Of the length: less is not worth a refusal.
+const WIDE: f64 = 0.03;
+const LONGER: f64 = 1.03;
+/// Windows used up without a refusal before one more is tried.
+const QUIET_WINDOWS: f64 = 3.0;
+const AFTER: std::time::Duration = std::time::Duration::from_nanos(1);
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn at(seconds: f64) -> Time {
+        Time::from_secs_f64(seconds)
+    }
+
+    fn sent(moments: &[f64]) -> Sends {
+        let mut sends = Sends::default();
+        moments
+            .iter()
+            .for_each(|&moment| sends.push(1.0, at(moment)));
+        sends
+    }
+
+    #[test]
+    fn a_full_window_waits_for_its_oldest_send() {
+        let window = SilentWindow::new(3.0, 60.0, 60.0);
+        assert_eq!(
+            window.ready(&sent(&[1.0, 2.0]), 0.005, false, at(3.0)),
+            at(3.0)
+        );
+        assert_eq!(
+            window.ready(&sent(&[1.0, 2.0, 3.0]), 0.005, false, at(4.0)),
+            at(61.005)
+        );
+    }
+
+    #[test]
+    fn acceptances_narrow_the_length() {
+        let mut window = SilentWindow::new(2.0, 30.0, 60.0);
+        let sends = sent(&[0.0, 1.0]);
+        assert_eq!(window.ready(&sends, 0.005, true, at(2.0)), at(45.005));
+        window.on_accepted(&sends, 0.005, false, at(50.0));
+        assert!((window.longest - 50.005).abs() < 1e-9);
+    }
+
+    #[test]
+    fn a_refusal_of_more_than_held_takes_the_trial_back() {
+        let mut window = SilentWindow::new(1.0, 1.0, 1.0);
+        let sends = sent(&[]);
+        (0..3).for_each(|i| window.on_accepted(&sends, 0.005, true, at(f64::from(i))));
+        assert_eq!(window.limit, 2.0);
+        assert_eq!(window.on_refused(&sends, at(0.0), 0.005, at(9.0)), None);
+        assert_eq!(window.limit, 1.0);
+    }
+
+    #[test]
+    fn a_refusal_is_answered_by_the_next_round_length() {
+        let mut window = SilentWindow::new(2.0, 0.5, 0.6);
+        let sends = sent(&[0.0, 0.01]);
+        let again = window.on_refused(&sends, at(0.0), 0.005, at(0.62));
+        assert_eq!(again, Some((at(0.0), 0.75)));
+    }
+
+    #[test]
+    fn round_lengths_are_tried_first() {
+        assert_eq!(usual_length_after(46.0), 60.0);
+        assert_eq!(usual_length_after(59.9), 90.0);
+        assert_eq!(usual_length_after(10_000.0), 10_600.0);
+    }
+}
