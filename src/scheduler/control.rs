@@ -206,7 +206,11 @@ impl Control {
     /// How long sends wait for each other's refusals. Where a pace is known it spaces them anyway, and
     /// slow refusals need not stop all of them.
     fn rest(&self) -> f64 {
-        let longest = if self.told { LONGEST_STEP } else { LONGEST_REST };
+        let longest = if self.told {
+            LONGEST_STEP
+        } else {
+            LONGEST_REST
+        };
         self.timing.hearing().min(longest)
     }
 

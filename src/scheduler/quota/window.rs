@@ -59,8 +59,6 @@ impl Window {
         self.longest
     }
 
-    pub(super) fn bounds(&self) -> (f64, f64) {
-        (self.shortest, self.longest)
     pub(super) fn is_known(&self) -> bool {
         self.longest.is_finite()
     }
