@@ -230,7 +230,7 @@ fn left(limit: &Limit, debt: f64, at: u64, now: u64) -> f64 {
 
 /// The wait of the sliding counter: `counts` are the previous window's, this one's and the cost.
 fn sliding_wait(counts: [f64; 3], amount: f64, window: f64, elapsed: f64) -> u64 {
-    let [previous, current, cost] = counts;
+    let ([previous, current, cost], amount) = (counts, amount + ROUNDING);
     if previous * (1.0 - elapsed / window) + current + cost <= amount {
         return 0;
     }

@@ -90,14 +90,15 @@ end
 
 local function sliding_wait(limit, cost)
   local elapsed, window = now - limit.id * limit.window, limit.window
-  if limit.previous * (1 - elapsed / window) + limit.count + cost <= limit.amount then
+  local amount = limit.amount + ROUNDING
+  if limit.previous * (1 - elapsed / window) + limit.count + cost <= amount then
     return 0
   end
-  if limit.count + cost <= limit.amount then
-    local at = (1 - (limit.amount - limit.count - cost) / limit.previous) * window
+  if limit.count + cost <= amount then
+    local at = (1 - (amount - limit.count - cost) / limit.previous) * window
     return math.max(1, math.ceil(at - elapsed))
   end
-  local at = (1 - (limit.amount - cost) / limit.count) * window
+  local at = (1 - (amount - cost) / limit.count) * window
   return math.ceil((window - elapsed) + math.max(0, at))
 end
 
