@@ -380,6 +380,8 @@ pub enum Because {
     Streak,
     /// Attempts in a row that nobody answered.
     Unanswered,
+    /// Another process that shares the provider said so.
+    Shared,
     /// The settings were changed.
     Settings,
 }

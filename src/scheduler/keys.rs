@@ -407,6 +407,36 @@ impl KeyPool {
             Some(_) => None,
         }
     }
+
+    /// Somebody else found at `observed` that the server refuses the key.
+    pub(crate) fn hear_fault(
+        &mut self,
+        id: KeyId,
+        fault: Fault,
+        observed: Time,
+        now: Time,
+    ) -> Option<What> {
+        let key = &mut self.keys[id.index()];
+        if key.faulty.as_ref().is_some_and(|faulty| faulty.retired) {
+            return None;
+        }
+        key.faulty = Some(Faulty {
+            fault,
+            since: observed,
+            retired: true,
+            probe_at: now + FIRST_PROBE,
+            probes: 0,
+        });
+        Some(What::Retired(fault))
+    }
+
+    /// Somebody else found at `observed` that the server accepts the key.
+    pub(crate) fn hear_restored(&mut self, id: KeyId, observed: Time) -> Option<What> {
+        let faulty = &mut self.keys[id.index()].faulty;
+        let is_older = |faulty: &Faulty| faulty.since <= observed;
+        let found = faulty.take_if(|faulty| is_older(faulty))?;
+        found.retired.then_some(What::Restored)
+    }
 }
 
 impl Key {

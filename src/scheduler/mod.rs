@@ -25,6 +25,7 @@ pub mod retry;
 mod sends;
 pub mod time;
 mod timing;
+pub mod told;
 
 use std::collections::VecDeque;
 
@@ -44,6 +45,7 @@ use names::Names;
 use queue::{LaneId, Newcomer, Place, SlotQueue};
 use retry::Budget;
 pub use time::Time;
+use told::Teller;
 
 /// Decides when each request is sent, and on which key.
 ///
@@ -76,6 +78,8 @@ pub struct Scheduler {
     shut_lanes: Vec<(u32, Time, Reason)>,
     /// Where attempts must be bought.
     allowances: Option<Box<Allowances>>,
+    /// What other processes are to be told.
+    teller: Option<Box<Teller>>,
     closed: bool,
 }
 
@@ -129,6 +133,7 @@ impl Scheduler {
             overload: Overload::default(),
             shut_lanes: Vec::new(),
             allowances: None,
+            teller: None,
             closed: false,
             settings,
         };

@@ -23,6 +23,12 @@ impl Names {
         }
     }
 
+    /// The name of a bucket; none for the default one.
+    pub(crate) fn name(&self, id: u32) -> Option<&Name> {
+        let named = self.ids.iter().find(|(_, other)| **other == id);
+        named.map(|(name, _)| name)
+    }
+
     /// The number of a bucket, new if it was never named. Beyond the bound it is the default one.
     pub(crate) fn id(&mut self, name: Option<&Name>) -> u32 {
         let Some(name) = name else {
@@ -58,6 +64,8 @@ mod tests {
             assert!(id as usize <= MOST);
         }
         assert_eq!(names.id(Some(&"gpt-5".into())), first);
+        assert_eq!(names.name(first), Some(&"gpt-5".into()));
+        assert_eq!(names.name(Names::DEFAULT), None);
         assert_eq!(names.id(Some(&"one-more".into())), Names::DEFAULT);
     }
 }

@@ -86,12 +86,16 @@ impl Scheduler {
                 if what.is_some() {
                     self.control.on_restored(key);
                 }
+                self.tell_fault(key, what.as_ref());
                 self.note(now, Some(key), what);
             }
             Class::RateLimited => {
                 let hint = self.hint(feedback);
                 let refused = self.keys.on_refused(key, bucket, hint, in_a_row, sent, now);
                 learned.key_until = refused.request_until;
+                if let Some((until, _)) = refused.parked {
+                    self.tell_parked(key, bucket, until);
+                }
                 let what = refused
                     .parked
                     .map(|(until, why)| What::Parked { until, why });
@@ -100,6 +104,7 @@ impl Scheduler {
             Class::QuotaExhausted => {
                 let wait = exhausted_for(feedback);
                 let until = self.keys.park(key, bucket, wait, now);
+                self.tell_parked(key, bucket, until);
                 learned.key_until = now + wait;
                 let why = Because::Hint;
                 self.note(now, Some(key), Some(What::Parked { until, why }));
@@ -111,6 +116,7 @@ impl Scheduler {
                     if !lone || self.overload.in_row > 1 {
                         let until = now + wait.min(self.settings.longest_park);
                         self.overload.until = self.overload.until.max(until);
+                        self.tell_overloaded();
                     }
                 }
             }
@@ -118,6 +124,7 @@ impl Scheduler {
         }
         if let Some(fault) = feedback.fault {
             let what = self.keys.on_fault(key, fault, sent, now);
+            self.tell_fault(key, what.as_ref());
             let retired = matches!(what, Some(What::Retired(_)));
             self.control.on_fault(key, retired);
             self.note(now, Some(key), what);

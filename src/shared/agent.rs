@@ -55,6 +55,14 @@ impl Buyer for Counter {
             desk.on_purchase(purchase, now);
             has_work = true;
         }
+        while let Some(told) = machine.poll_told() {
+            desk.on_told(told, now);
+            has_work = true;
+        }
+        while let Some((told, observed)) = desk.poll_heard() {
+            machine.hear(&told, observed, now);
+            traded.told = true;
+        }
         while let Some((purchase, allowance)) = desk.poll_answer() {
             machine.on_allowance(&purchase, allowance, now);
             traded.told = true;
@@ -101,6 +109,7 @@ impl Buyer for Counter {
             running: Running(Arc::clone(&self.is_running), gate.clone()),
             gate,
             calls: JoinSet::new(),
+            news: JoinSet::new(),
         };
         Some(Box::pin(agent.run()))
     }
@@ -128,6 +137,8 @@ struct Agent {
     began: Time,
     gate: Weak<Gate>,
     calls: JoinSet<(Call, Heard)>,
+    /// Ends when somebody may have published.
+    news: JoinSet<()>,
     running: Running,
 }
 
@@ -138,7 +149,7 @@ impl Agent {
             self.make_calls(now);
             let next = {
                 let desk = lock(&self.desk);
-                if self.calls.is_empty() && desk.is_done(now) {
+                if self.calls.is_empty() && desk.is_done() {
                     break;
                 }
                 desk.next(now)
@@ -150,6 +161,9 @@ impl Agent {
                     if let Ok((call, heard)) = heard {
                         self.hear(call, heard);
                     }
+                }
+                Some(_) = self.news.join_next(), if !self.news.is_empty() => {
+                    lock(&self.desk).on_news();
                 }
                 () = self.bell.notified() => {}
                 () = tokio::time::sleep(wait) => {}
@@ -173,6 +187,10 @@ impl Agent {
     }
 
     fn make_calls(&mut self, now: Time) {
+        if self.news.is_empty() {
+            let (store, scope) = (Arc::clone(&self.sharing.store), self.sharing.scope.clone());
+            self.news.spawn(async move { store.news(&scope).await });
+        }
         let mut desk = lock(&self.desk);
         while let Some(call) = desk.poll_call(now) {
             let (store, scope) = (Arc::clone(&self.sharing.store), self.sharing.scope.clone());

@@ -157,6 +157,7 @@ impl Sharing {
         if desk.sells()? {
             machine.sell();
         }
+        machine.tell();
         Ok(Box::new(Counter::new(desk, self)))
     }
 

@@ -2,8 +2,12 @@
 
 use std::sync::Arc;
 
+use crate::Time;
+use crate::scheduler::told::Told;
+
 use super::super::store::{
-    Alive, Beat, Claim, Lent, Refund, Release, Scope, Standing, Store, StoreError, Take, Taken,
+    Alive, Beat, Claim, Fact, Known, Lent, Refund, Release, Scope, Standing, Store, StoreError,
+    Take, Taken,
 };
 
 /// What the desk wants of the store.
@@ -23,6 +27,12 @@ pub(crate) enum Call {
         place: usize,
         claim: Claim,
     },
+    Publish {
+        fact: Fact,
+        told: Told,
+        observed: Time,
+    },
+    Facts,
 }
 
 /// What the store said to it.
@@ -32,6 +42,8 @@ pub(crate) enum Said {
     Standing(Standing),
     Alive(Alive),
     Lent(Lent),
+    Published,
+    Facts(Vec<Known>),
 }
 
 impl Call {
@@ -45,6 +57,10 @@ impl Call {
             Self::Release(release) => store.release(&scope, release).await.map(Said::Standing),
             Self::Beat(beat) => store.beat(&scope, beat).await.map(Said::Alive),
             Self::Lend { claim, .. } => store.lend(&scope, claim).await.map(Said::Lent),
+            Self::Publish { fact, .. } => {
+                store.publish(&scope, fact).await.map(|_| Said::Published)
+            }
+            Self::Facts => store.facts(&scope).await.map(Said::Facts),
         };
         (self, heard)
     }

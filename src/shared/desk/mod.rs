@@ -9,8 +9,12 @@
 //! A payment of which no answer came is asked for once more under its own name. If that fails too
 //! the circuit opens: the policy of each limit decides, and what was paid in vain is owed back.
 
+mod alone;
+mod beats;
 mod call;
 mod debts;
+mod facts;
+mod grants;
 mod leases;
 mod limits;
 mod payments;
@@ -25,15 +29,17 @@ use crate::config::Settings;
 use crate::scheduler::allowance::{Allowance, Purchase, Settled};
 use crate::scheduler::events::{Cost, Fingerprint, Reason, What};
 
+use beats::BeatState;
 use call::Said;
 pub(crate) use call::{Call, Heard};
 use debts::Debts;
-use limits::{Costs, Known};
+use facts::Facts;
+use limits::Known;
 use payments::Batch;
 
 use super::circuit::Circuit;
 use super::sharing::{Mode, Sharing};
-use super::store::{Alive, Beat, Epoch, Limit, OpId, Owner, Standing, StoreError};
+use super::store::{Epoch, Limit, OpId, Owner, StoreError};
 
 /// Everything that one limiter knows of what it shares.
 #[derive(Debug)]
@@ -52,21 +58,13 @@ pub(crate) struct Desk {
     changes: VecDeque<What>,
     circuit: Circuit,
     debts: Debts,
+    facts: Facts,
     epoch: Option<(Epoch, Time)>,
     owners: u32,
     beat: BeatState,
     /// Since when nothing is wanted of it.
     idle_since: Option<Time>,
     is_closing: bool,
-}
-
-/// When the next sign of life is due.
-#[derive(Debug, Default)]
-struct BeatState {
-    due: Time,
-    is_flying: bool,
-    /// The store counts this process among the living.
-    is_known: bool,
 }
 
 /// The purchases of one key.
@@ -121,6 +119,7 @@ impl Desk {
             changes: VecDeque::new(),
             circuit: Circuit::default(),
             debts: Debts::default(),
+            facts: Facts::default(),
             epoch: None,
             beat: BeatState::default(),
             idle_since: None,
@@ -216,6 +215,9 @@ impl Desk {
         if let Some(claim) = self.poll_claim(now) {
             return Some(claim);
         }
+        if let Some(fact) = self.poll_fact(now) {
+            return Some(fact);
+        }
         self.poll_beat(now)
     }
 
@@ -227,6 +229,7 @@ impl Desk {
             .filter_map(|line| line.flying.as_mut());
         flying.for_each(Batch::call_again);
         self.beat.is_flying = false;
+        self.facts.on_silence();
         for limit in &mut self.limits {
             if std::mem::take(&mut limit.claim.is_flying) {
                 limit.claim.due = now;
@@ -243,7 +246,8 @@ impl Desk {
             Some(batch) => batch.is_due(),
             None => !line.waiting.is_empty(),
         };
-        self.debts.any() || self.lines.iter().any(is_due) || self.next_call(now) <= now
+        let is_owed = self.debts.any() || self.facts.has_call();
+        is_owed || self.lines.iter().any(is_due) || self.next_call(now) <= now
     }
 
     /// When [`Desk::poll_call`] has something to do if nothing happens before.
@@ -251,9 +255,10 @@ impl Desk {
         if self.circuit.is_open() {
             return self.circuit.probe_at();
         }
-        // Then it is seen whether it is done.
+        // Then what is borrowed is given back.
+        let borrows = self.limits.iter().any(|limit| limit.pace.share(now) > 0);
         let leaves = match self.idle_since {
-            Some(since) if !self.beat.is_flying => since + self.patience(),
+            Some(since) if borrows => since + self.patience(),
             _ => Time::NEVER,
         };
         self.next_call(now).min(leaves)
@@ -261,11 +266,12 @@ impl Desk {
 
     /// When the next call is due of itself.
     fn next_call(&self, now: Time) -> Time {
-        let is_idle = self.idle_since.is_some();
-        let beat = if self.beat.is_flying || (is_idle && !self.beat.is_known) {
-            Time::NEVER
-        } else {
-            self.beat.due
+        let is_leaving = self.is_closing && self.idle_since.is_some();
+        let beat = match (self.beat.is_flying, is_leaving) {
+            (true, _) => Time::NEVER,
+            (false, true) if self.beat.is_known => now,
+            (false, true) => Time::NEVER,
+            (false, false) => self.beat.due,
         };
         let claims = self.limits.iter().filter(|limit| !limit.claim.is_flying);
         let claim = claims.map(|limit| self.claim_due(limit, now)).min();
@@ -303,7 +309,7 @@ impl Desk {
             return false;
         }
         // Of a store that is away there is nothing to wait for: what it lent ends by itself.
-        let holds = self.beat.is_known || self.debts.any();
+        let holds = self.beat.is_known || self.debts.any() || self.facts.owes();
         let borrows = |limit: &Known| limit.pace.last_share() > 0;
         self.circuit.is_open() || !(holds || self.limits.iter().any(borrows))
     }
@@ -342,22 +348,6 @@ impl Desk {
         self.lines.len() - 1
     }
 
-    /// What an ask costs at the limits that a line pays for exactly.
-    fn costs(&self, line: usize, cost: &Cost) -> Costs {
-        let places = self.lines[line].exact.iter();
-        places.map(|&place| self.limits[place].cost(cost)).collect()
-    }
-
-    /// The same without slots: what was sent without the store holds none there.
-    fn rate_costs(&self, line: usize, cost: &Cost) -> Costs {
-        let limits = self.lines[line]
-            .exact
-            .iter()
-            .map(|&place| &self.limits[place]);
-        let cost = |limit: &Known| if limit.is_rate() { limit.cost(cost) } else { 0 };
-        limits.map(cost).collect()
-    }
-
     fn next_op(&mut self) -> OpId {
         self.ops += 1;
         OpId {
@@ -366,137 +356,9 @@ impl Desk {
         }
     }
 
-    /// What to tell the store of its story; nothing after a pause in which it may have been
-    /// forgotten by right.
-    fn known_epoch(&self, now: Time) -> Option<Epoch> {
-        let (epoch, at) = self.epoch.as_ref()?;
-        (now.since(*at) < STORY).then(|| epoch.clone())
-    }
-
-    /// Whether a line must do without the store.
-    fn is_away(&self, line: usize, now: Time) -> bool {
-        let line = &self.lines[line];
-        if line.lost_until > now {
-            return true;
-        }
-        // What was borrowed still holds.
-        let holds = |place: &usize| self.limits[*place].pace.share(now) > 0;
-        let is_covered = line.exact.is_empty() && line.lent.iter().all(holds);
-        self.circuit.is_open() && !is_covered
-    }
-
     /// Whether the agent has nothing left to do.
-    pub(crate) fn is_done(&self, now: Time) -> bool {
-        let is_idle = self
-            .idle_since
-            .is_some_and(|since| now >= since + self.patience());
-        is_idle && self.has_left()
-    }
-
-    /// Lets the policy of each limit decide.
-    fn decide_alone(&mut self, line: usize, purchase: &Purchase, now: Time) {
-        let leases = self.sharing.mode == Mode::Leases;
-        let places = self.lines[line].exact.iter().chain(&self.lines[line].lent);
-        let places: SmallVec<[usize; 4]> = places.copied().collect();
-        let mut until = now;
-        for &place in &places {
-            let limit = &mut self.limits[place];
-            let cost = limit.cost(&purchase.cost);
-            until = until.max(limit.alone(cost, leases, now));
-        }
-        if until > now {
-            let lost = self.lines[line].lost_until;
-            let looks = if lost > now {
-                lost
-            } else {
-                self.circuit.probe_at().clamp(now + AGAIN, now + LOOK)
-            };
-            // The policy says when it will allow it, unless the store is back before.
-            let until = until.min(looks);
-            return self.refuse(purchase, until, Reason::StoreAway);
-        }
-        if leases {
-            for &place in &self.lines[line].lent {
-                let limit = &mut self.limits[place];
-                let cost = limit.cost(&purchase.cost);
-                limit.pace.spend(cost, now);
-            }
-        }
-        self.sharing.counts.add(|counters| &counters.without, 1);
-        self.allow(line, purchase, None, now);
-        let costs = self.rate_costs(line, &purchase.cost);
-        self.debts.sent(line, costs, Some(purchase.id), now);
-        if let Some(Stage::Granted(granted)) = self.purchases.get_mut(&purchase.id) {
-            granted.without = true;
-        }
-    }
-
-    /// A purchase is allowed.
-    fn allow(&mut self, line: usize, purchase: &Purchase, payment: Option<(OpId, u32)>, now: Time) {
-        for place in self.lines[line].exact.iter().chain(&self.lines[line].lent) {
-            let limit = &mut self.limits[*place];
-            let cost = limit.cost(&purchase.cost);
-            limit.use_up(cost, now);
-            if !limit.is_rate() {
-                limit.held += 1;
-            }
-        }
-        let granted = Granted {
-            line,
-            cost: purchase.cost,
-            at: now,
-            payment,
-            without: false,
-        };
-        self.purchases.insert(purchase.id, Stage::Granted(granted));
-        let next = self.next_borrowed(line, now);
-        self.answers
-            .push_back((*purchase, Allowance::Granted { next }));
-    }
-
-    fn refuse(&mut self, purchase: &Purchase, until: Time, reason: Reason) {
-        self.purchases.remove(&purchase.id);
-        self.sharing.counts.add(|counters| &counters.refused, 1);
-        let refused = Allowance::Refused { until, reason };
-        self.answers.push_back((*purchase, refused));
-    }
-
-    /// Nothing was sent for what was allowed.
-    fn take_back(&mut self, id: u64, granted: &Granted, now: Time) {
-        let line = granted.line;
-        let places: SmallVec<[usize; 4]> = {
-            let line = &self.lines[line];
-            line.exact.iter().chain(&line.lent).copied().collect()
-        };
-        for place in places {
-            let limit = &mut self.limits[place];
-            let cost = limit.cost(&granted.cost);
-            limit.unuse(cost, granted.at, now);
-            if !limit.is_rate() {
-                limit.held = limit.held.saturating_sub(1);
-            }
-        }
-        self.return_borrowed(line, &granted.cost, now);
-        if granted.without {
-            self.debts.unsent(id);
-        }
-        if let Some((op, item)) = granted.payment {
-            let costs = self.costs(line, &granted.cost);
-            self.debts.give_back(op, line, item, costs);
-        }
-    }
-
-    /// An attempt has ended: its slots are free.
-    fn end(&mut self, granted: &Granted) {
-        for index in 0..self.lines[granted.line].exact.len() {
-            let place = self.lines[granted.line].exact[index];
-            if !self.limits[place].is_rate() {
-                self.limits[place].held = self.limits[place].held.saturating_sub(1);
-                if let Some((op, item)) = granted.payment {
-                    self.debts.free(place, op, item);
-                }
-            }
-        }
+    pub(crate) fn is_done(&self) -> bool {
+        self.is_closing && self.has_left()
     }
 
     fn on_said(&mut self, call: Call, said: Said, now: Time) {
@@ -514,6 +376,7 @@ impl Desk {
                 self.hear(&lent.standing, now);
                 self.on_lent(place, &claim, &lent, now);
             }
+            (Call::Facts, Said::Facts(facts)) => self.on_facts(facts, now),
             // The store answers what it is asked.
             _ => {}
         }
@@ -522,12 +385,12 @@ impl Desk {
     /// A call got no answer, or the store will not.
     fn on_silence(&mut self, call: Call, error: &StoreError, now: Time) {
         match call {
-            Call::Take { line, take } => {
-                if self.ask_once_more(line) {
+            Call::Take { line, .. } => {
+                if !self.circuit.is_open() && self.ask_once_more(line) {
                     return;
                 }
                 self.go_away(error, now);
-                self.on_unpaid(line, &take, now);
+                self.on_unpaid(line, now);
                 return;
             }
             Call::Lend { place, .. } => {
@@ -541,125 +404,11 @@ impl Desk {
                     self.beat.is_known = false;
                 }
             }
+            Call::Facts => self.facts.on_silence(),
+            Call::Publish { told, observed, .. } => self.facts.again(told, observed),
             owed => self.debts.again(owed),
         }
         self.go_away(error, now);
-    }
-
-    fn go_away(&mut self, error: &StoreError, now: Time) {
-        if self.circuit.on_failure(now) {
-            self.sharing.counts.add(|counters| &counters.times_away, 1);
-            let why = error.to_string().into();
-            self.changes.push_back(What::StoreAway { why });
-        }
-        // Those who wait are answered by policy and not by a store that does not answer.
-        for line in 0..self.lines.len() {
-            let waiting = std::mem::take(&mut self.lines[line].waiting);
-            for purchase in waiting {
-                self.return_borrowed(line, &purchase.cost, now);
-                self.decide_alone(line, &purchase, now);
-            }
-        }
-    }
-
-    /// The store answers again.
-    fn come_back(&mut self, now: Time) {
-        for limit in &mut self.limits {
-            // Somebody else may have been lent what this process went on with.
-            let share = limit.pace.last_share();
-            if self.sharing.mode == Mode::Leases && limit.pace.until() == Time::NEVER {
-                limit.pace.set(share, now, now);
-            }
-            limit.claim.due = now;
-        }
-        self.beat.due = now;
-    }
-
-    /// Compares the store's story with the one that was known.
-    fn hear(&mut self, standing: &Standing, now: Time) {
-        let known = self.known_epoch(now);
-        if let Some(known) = known {
-            if known.id != standing.epoch.id {
-                self.sharing.counts.add(|counters| &counters.times_lost, 1);
-                self.changes.push_back(What::StoreLost);
-                self.limits
-                    .iter_mut()
-                    .for_each(|limit| limit.claim.due = now);
-                self.beat.due = now;
-            } else if known.sequence > standing.epoch.sequence {
-                // An answer that was overtaken by another.
-                return;
-            }
-        }
-        self.epoch = Some((standing.epoch.clone(), now));
-    }
-
-    fn poll_beat(&mut self, now: Time) -> Option<Call> {
-        if self.beat.is_flying {
-            return None;
-        }
-        let is_idle = self
-            .idle_since
-            .is_some_and(|since| now >= since + self.patience());
-        if is_idle || (self.is_closing && self.idle_since.is_some()) {
-            return self
-                .beat
-                .is_known
-                .then(|| self.beat_call(Duration::ZERO, now));
-        }
-        if now < self.beat.due || (self.idle_since.is_some() && !self.beat.is_known) {
-            return None;
-        }
-        Some(self.beat_call(self.sharing.lease, now))
-    }
-
-    fn beat_call(&mut self, lasts: Duration, now: Time) -> Call {
-        self.beat.is_flying = true;
-        let slot_limits: Vec<usize> = (0..self.limits.len())
-            .filter(|&place| !self.limits[place].is_rate())
-            .collect();
-        let mut slots = Vec::new();
-        for stage in self.purchases.values() {
-            let Stage::Granted(granted) = stage else {
-                continue;
-            };
-            let Some((op, item)) = granted.payment else {
-                continue;
-            };
-            for place in &self.lines[granted.line].exact {
-                if let Some(index) = slot_limits.iter().position(|other| other == place) {
-                    slots.push((index as u32, super::store::Slot { op, item }));
-                }
-            }
-        }
-        let limits = slot_limits
-            .iter()
-            .map(|&p| self.limits[p].shared.limit.clone());
-        Call::Beat(Beat {
-            owner: self.owner,
-            epoch: self.known_epoch(now),
-            lasts,
-            limits: limits.collect(),
-            slots,
-        })
-    }
-
-    fn on_alive(&mut self, beat: &Beat, alive: &Alive, now: Time) {
-        self.hear(&alive.standing, now);
-        self.beat.is_flying = false;
-        self.beat.is_known = !beat.lasts.is_zero();
-        self.beat.due = now + self.sharing.lease / RENEWALS;
-        if !alive.gone.is_empty() {
-            self.changes
-                .push_back(What::SlotsLost(alive.gone.len() as u32));
-        }
-        let owners = alive.owners.max(1);
-        if owners != self.owners {
-            self.owners = owners;
-            self.limits
-                .iter_mut()
-                .for_each(|limit| limit.share_with(owners));
-        }
     }
 
     fn look_idle(&mut self, now: Time) {
@@ -682,9 +431,3 @@ impl Desk {
 const RENEWALS: u32 = 3;
 /// A process that was idle for so many leases gives back what it holds and is not called alive.
 const IDLE_LEASES: u32 = 2;
-/// Sooner than a store's story can have ended (an hour, see the scripts).
-const STORY: Duration = Duration::from_secs(1800);
-/// Before a purchase is put up again that no policy allows: a probe may be on its way.
-const AGAIN: Duration = Duration::from_millis(10);
-/// And at the latest: the store may be back.
-const LOOK: Duration = Duration::from_millis(100);

@@ -143,13 +143,13 @@ impl Desk {
 
     /// Nobody knows whether a payment was made. Whoever it was for is answered by policy, and it is
     /// owed back: what arrives late then pays nothing.
-    pub(super) fn on_unpaid(&mut self, line: usize, take: &Take, now: Time) {
+    pub(super) fn on_unpaid(&mut self, line: usize, now: Time) {
         let Some(batch) = self.lines[line].flying.take() else {
             return;
         };
         for (item, purchase) in (0u32..).zip(&batch.purchases) {
             let costs = self.costs(line, &purchase.cost);
-            self.debts.give_back(take.op, line, item, costs);
+            self.debts.give_back(batch.op, line, item, costs);
             self.return_borrowed(line, &purchase.cost, now);
             if let Some(Stage::Dropped) = self.purchases.get(&purchase.id) {
                 self.purchases.remove(&purchase.id);

@@ -1,0 +1,235 @@
+//! What processes that share a provider tell each other: penalties and faults of keys.
+//!
+//! A fact is told when it was decided here, and heard when somebody else decided it. What was heard
+//! is not told on.
+
+use std::collections::VecDeque;
+
+use crate::feedback::Fault;
+
+use super::Scheduler;
+use super::events::{Because, Fingerprint, KeyId, Name, What};
+use super::time::Time;
+
+/// Something that holds for everybody who uses a key.
+#[derive(Clone, Debug, PartialEq)]
+#[non_exhaustive]
+pub enum Told {
+    /// The key, or one of its buckets, is not used until a moment: the server said so, or it is a
+    /// penalty.
+    Parked {
+        /// The key.
+        key: Fingerprint,
+        /// The bucket, where it is only that.
+        bucket: Option<Name>,
+        /// The moment.
+        until: Time,
+    },
+    /// Nobody is served by the provider until a moment: it named its own overload.
+    Overloaded {
+        /// The moment.
+        until: Time,
+    },
+    /// The server refuses the key itself.
+    Retired {
+        /// The key.
+        key: Fingerprint,
+        /// Why.
+        fault: Fault,
+    },
+    /// The server accepts a key again that it had refused.
+    Restored {
+        /// The key.
+        key: Fingerprint,
+    },
+}
+
+/// What was decided here and is to be told.
+#[derive(Debug, Default)]
+pub(super) struct Teller(VecDeque<Told>);
+
+impl Scheduler {
+    /// From now on what others should know is kept for [`Scheduler::poll_told`].
+    pub fn tell(&mut self) {
+        self.teller.get_or_insert_default();
+    }
+
+    /// The next thing that others should know.
+    pub fn poll_told(&mut self) -> Option<Told> {
+        self.teller.as_mut()?.0.pop_front()
+    }
+
+    /// Somebody else observed this at `observed`, or before that moment at the latest.
+    pub fn hear(&mut self, told: &Told, observed: Time, now: Time) {
+        let id = match told {
+            Told::Overloaded { until } => {
+                let longest = now + self.settings.longest_park;
+                self.overload.until = self.overload.until.max((*until).min(longest));
+                self.version += 1;
+                return;
+            }
+            Told::Parked { key, .. } | Told::Retired { key, .. } | Told::Restored { key } => {
+                self.keys.find(*key)
+            }
+        };
+        let Some(id) = id else { return };
+        let what = match told {
+            Told::Parked { bucket, until, .. } => {
+                let bucket = bucket.as_ref().map(|name| self.buckets.id(Some(name)));
+                let why = Because::Shared;
+                let until = self.keys.park(id, bucket, until.since(now), now);
+                Some(What::Parked { until, why })
+            }
+            Told::Retired { fault, .. } => {
+                let what = self.keys.hear_fault(id, *fault, observed, now);
+                self.control.on_fault(id, what.is_some());
+                what
+            }
+            Told::Restored { .. } => self.keys.hear_restored(id, observed),
+            Told::Overloaded { .. } => None,
+        };
+        if what == Some(What::Restored) {
+            self.control.on_restored(id);
+        }
+        self.note(now, Some(id), what);
+        self.version += 1;
+    }
+
+    pub(super) fn tell_parked(&mut self, key: KeyId, bucket: Option<u32>, until: Time) {
+        let name = bucket.and_then(|bucket| self.buckets.name(bucket)).cloned();
+        let Some(teller) = &mut self.teller else {
+            return;
+        };
+        teller.push(Told::Parked {
+            key: self.keys.key(key).fingerprint,
+            bucket: name,
+            until,
+        });
+    }
+
+    pub(super) fn tell_overloaded(&mut self) {
+        let until = self.overload.until;
+        if let Some(teller) = &mut self.teller {
+            teller.push(Told::Overloaded { until });
+        }
+    }
+
+    /// A key's fault was found or is over.
+    pub(super) fn tell_fault(&mut self, key: KeyId, what: Option<&What>) {
+        let Some(teller) = &mut self.teller else {
+            return;
+        };
+        let key = self.keys.key(key).fingerprint;
+        match what {
+            Some(&What::Retired(fault)) => teller.push(Told::Retired { key, fault }),
+            Some(What::Restored) => teller.push(Told::Restored { key }),
+            _ => {}
+        }
+    }
+}
+
+impl Teller {
+    fn push(&mut self, told: Told) {
+        if self.0.len() >= MOST {
+            self.0.pop_front();
+        }
+        self.0.push_back(told);
+    }
+}
+
+/// Facts kept for a shell that does not ask; more is what changes again before anybody hears it.
+const MOST: usize = 1024;
+
+#[cfg(test)]
+mod tests {
+    use std::time::Duration;
+
+    use super::*;
+    use crate::config::Settings;
+    use crate::scheduler::events::{Ask, Reason, Refusal};
+
+    fn at(seconds: f64) -> Time {
+        Time::from_secs_f64(seconds)
+    }
+
+    fn key() -> Fingerprint {
+        Fingerprint::from_hash([1, 2, 3, 4, 5, 6])
+    }
+
+    fn scheduler() -> Scheduler {
+        let mut scheduler =
+            Scheduler::new(Settings::default(), &[key()], 1).expect("valid settings");
+        scheduler.tell();
+        scheduler
+    }
+
+    #[test]
+    fn a_penalty_that_was_heard_holds_and_is_not_told_on() {
+        let mut scheduler = scheduler();
+        let parked = Told::Parked {
+            key: key(),
+            bucket: None,
+            until: at(30.0),
+        };
+        scheduler.hear(&parked, at(0.0), at(1.0));
+        let refused = scheduler.submit(Ask::new().deadline(Duration::from_secs(5)), at(1.0));
+        assert_eq!(refused, Err(Refusal::AllKeysParked { until: at(30.0) }));
+        // A shorter one shortens nothing.
+        let shorter = Told::Parked {
+            key: key(),
+            bucket: None,
+            until: at(2.0),
+        };
+        scheduler.hear(&shorter, at(1.0), at(1.0));
+        scheduler.submit(Ask::new(), at(1.0)).expect("it may wait");
+        assert_eq!(scheduler.poll_grant(at(29.0)), None);
+        assert!(scheduler.poll_grant(at(30.0)).is_some());
+        assert_eq!(scheduler.poll_told(), None);
+    }
+
+    #[test]
+    fn a_bucket_that_is_parked_stops_no_other() {
+        let mut scheduler = scheduler();
+        let parked = Told::Parked {
+            key: key(),
+            bucket: Some("gpt-5".into()),
+            until: at(30.0),
+        };
+        scheduler.hear(&parked, at(0.0), at(1.0));
+        scheduler
+            .submit(Ask::new().bucket("gpt-5"), at(1.0))
+            .expect("it may wait");
+        assert_eq!(scheduler.poll_grant(at(2.0)), None);
+        assert_eq!(scheduler.waits_for(), Some(Reason::Hint));
+        let other = scheduler.submit(Ask::new(), at(2.0)).expect("room");
+        assert_eq!(
+            scheduler.poll_grant(at(2.0)).map(|grant| grant.ticket),
+            Some(other)
+        );
+    }
+
+    #[test]
+    fn a_key_that_was_restored_since_stays_so() {
+        let mut scheduler = scheduler();
+        let retired = Told::Retired {
+            key: key(),
+            fault: Fault::Revoked,
+        };
+        scheduler.hear(&retired, at(1.0), at(2.0));
+        let refused = scheduler.submit(Ask::new(), at(2.0));
+        assert_eq!(
+            refused,
+            Err(Refusal::AllKeysFaulty {
+                fault: Fault::Revoked
+            })
+        );
+        let restored = Told::Restored { key: key() };
+        scheduler.hear(&restored, at(0.5), at(3.0));
+        assert!(
+            scheduler.submit(Ask::new(), at(3.0)).is_err(),
+            "that was before"
+        );
+        scheduler.hear(&restored, at(4.0), at(4.0));
+        assert!(scheduler.submit(Ask::new(), at(4.0)).is_ok());
+    }
+}
