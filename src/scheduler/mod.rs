@@ -329,7 +329,7 @@ impl Scheduler {
         let moments = [
             Some(self.next_gate),
             self.queue.next_wake(),
-            self.queue.next_deadline(),
+            self.queue.next_hopeless(),
         ];
         moments
             .into_iter()
@@ -338,7 +338,8 @@ impl Scheduler {
             .filter(|&at| at != Time::NEVER)
     }
 
-    /// The next ticket that ended without being sent (again), and why. Its ticket has ended.
+    /// The next ticket that ended without being sent (again), and why. It has ended, and others may
+    /// be granted now.
     pub fn poll_refusal(&mut self, now: Time) -> Option<(Ticket, Refusal)> {
         if let Some(refused) = self.refused.pop_front() {
             return Some(refused);
@@ -358,6 +359,8 @@ impl Scheduler {
             },
         };
         self.queue.remove(ticket);
+        // Whoever is first now has gates of its own, and nobody has asked them yet.
+        self.next_gate = Time::START;
         Some((ticket, refusal))
     }
 

@@ -3,7 +3,7 @@
 use paceline::scheduler::events::{Refusal, Verdict};
 use paceline::{Ask, Ceiling, Cost, Priority, Replay, Settings};
 
-use crate::support::machine::{Machine, answer, at, refused, served};
+use crate::support::machine::{Machine, answer, at, refused, secs, served};
 
 /// One at a time.
 fn one_by_one() -> Machine {
@@ -88,6 +88,28 @@ fn nobody_passes_the_head_of_a_lane_and_lanes_do_not_hold_each_other_up() {
     );
     assert_eq!(machine.next_grant().map(|grant| grant.ticket), Some(head));
     assert!(machine.now >= at(60.0));
+}
+
+#[test]
+fn one_who_waits_in_vain_is_told_at_once_and_holds_up_nobody() {
+    // The machine named the moment of the one who had just been refused, and the next in turn
+    // waited for it.
+    let mut machine = Machine::new(Settings::default(), 2);
+    let hurried = machine.submit(Ask::new().deadline(secs(0.9)));
+    let other = machine.submit(Ask::new());
+    for ticket in [hurried, other] {
+        assert_eq!(machine.next_grant().map(|grant| grant.ticket), Some(ticket));
+    }
+    assert!(machine.settle(hurried, &refused(1)));
+    assert!(machine.settle(other, &refused(60)));
+    assert_eq!(machine.grant(), None);
+    assert_eq!(machine.scheduler.poll_timeout(), Some(at(0.0)));
+    let (told, why) = machine.refusal().expect("its keys are barred for longer");
+    assert_eq!(told, hurried);
+    assert!(matches!(why, Refusal::AllKeysParked { .. }), "{why:?}");
+    assert_eq!(machine.scheduler.poll_timeout(), Some(at(0.0)));
+    assert_eq!(machine.next_grant().map(|grant| grant.ticket), Some(other));
+    assert!(machine.now < at(0.9), "{:?}", machine.now);
 }
 
 #[test]

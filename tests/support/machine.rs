@@ -57,7 +57,9 @@ impl Machine {
             if let Some(grant) = self.grant() {
                 return Some(grant);
             }
-            while self.scheduler.poll_refusal(self.now).is_some() {}
+            if self.scheduler.poll_refusal(self.now).is_some() {
+                continue;
+            }
             let next = self.scheduler.poll_timeout()?;
             if next > end {
                 return None;

@@ -308,12 +308,16 @@ impl SlotQueue {
         })
     }
 
-    /// The next deadline of one who waits.
-    pub(crate) fn next_deadline(&self) -> Option<Time> {
-        self.lanes
-            .iter()
-            .filter_map(|(_, lane)| lane.deadlines.first())
-            .map(|&(at, _)| at)
+    /// When the first of those who wait will surely not be sent in time: its deadline, or the start
+    /// if that is certain already.
+    pub(crate) fn next_hopeless(&self) -> Option<Time> {
+        let lanes = self.lanes.iter().map(|(_, lane)| lane);
+        lanes
+            .filter_map(|lane| {
+                let &(deadline, _) = lane.deadlines.first()?;
+                let certain = deadline <= lane.known_until;
+                Some(if certain { Time::START } else { deadline })
+            })
             .min()
     }
 
@@ -534,7 +538,7 @@ mod tests {
         assert!(queue.remove(asleep).is_none(), "twice is no error");
         assert!(queue.remove(waiting).is_some());
         assert_eq!((queue.len(), queue.entries().count()), (0, 0));
-        assert_eq!((queue.next_wake(), queue.next_deadline()), (None, None));
+        assert_eq!((queue.next_wake(), queue.next_hopeless()), (None, None));
         let again = queue.push(newcomer(Priority::NORMAL), at(1.0));
         assert!(
             queue.entry(waiting).is_none(),
@@ -558,7 +562,7 @@ mod tests {
         assert_eq!(queue.hopeless(at(1.0)), Some(hurried));
         queue.remove(hurried);
         assert_eq!(queue.hopeless(at(1.0)), None);
-        assert_eq!(queue.next_deadline(), Some(at(100.0)));
+        assert_eq!(queue.next_hopeless(), Some(at(100.0)));
     }
 
     #[test]

@@ -65,7 +65,7 @@ impl Meter {
                 self.since = now;
             }
             Limit::FixedWindow { window, opens, .. } => {
-                let passed = (now - self.since) / window.as_secs_f64();
+                let passed = (now - self.since + EPSILON) / window.as_secs_f64();
                 if passed >= 1.0 {
                     self.level = 0.0;
                     self.since = match opens {
@@ -293,6 +293,15 @@ mod tests {
     }
 
     #[test]
+    fn whoever_comes_on_the_edge_is_in_the_new_window() {
+        let mut window = meter("kind='fixed-window'\nlimit=1\nwindow='1s'");
+        assert_eq!(admit(&mut window, 0.5), None);
+        // 0.1 + 0.1 + … falls short of 0.95 by rounding.
+        assert_eq!(admit(&mut window, 0.95 - 1e-13), None);
+        assert!(admit(&mut window, 0.95 + 1e-13).is_some());
+    }
+
+    #[test]
     fn a_window_opened_by_requests_starts_with_the_first() {
         let mut window = meter("kind='fixed-window'\nlimit=1\nwindow='1s'\nopens='first-request'");
         assert_eq!(admit(&mut window, 5.3), None);
@@ -349,7 +358,7 @@ mod tests {
             // Windows open at -0.05 s and every second after that.
             let mut in_window = std::collections::HashMap::new();
             for at in fixed {
-                *in_window.entry((at + 0.05).floor() as i64).or_insert(0) += 1;
+                *in_window.entry((at + 0.05 + EPSILON).floor() as i64).or_insert(0) += 1;
             }
             proptest::prop_assert!(in_window.values().all(|count| *count <= 4));
             proptest::prop_assert!(interval.windows(2).all(|two| two[1] - two[0] > 0.2 - 1e-6));
