@@ -40,6 +40,13 @@ pub struct Settings {
         serde(deserialize_with = "optional_duration::deserialize")
     )]
     pub max_wait: Option<Duration>,
+    /// How long one attempt may take to the headers of its answer, its waits not included; an
+    /// attempt that takes longer counts as one that nobody answered. Default: none. At least 1 ms.
+    #[cfg_attr(
+        feature = "serde",
+        serde(deserialize_with = "optional_duration::deserialize")
+    )]
+    pub attempt_timeout: Option<Duration>,
     /// The most requests that may wait. Default 100,000. A newcomer beyond it is refused.
     pub queue: usize,
     /// How attempts are repeated.
@@ -63,6 +70,7 @@ impl Default for Settings {
             concurrency: Concurrency::Adaptive,
             pace: PaceSettings::Learned,
             max_wait: Some(Duration::from_secs(300)),
+            attempt_timeout: None,
             queue: 100_000,
             retry: RetrySettings::default(),
             penalty: Penalty::Hint,
@@ -87,6 +95,14 @@ impl Settings {
         )?;
         at_least_one("queue", self.queue as u64)?;
         self.check_concurrency()?;
+        if let Some(most) = self.attempt_timeout {
+            within(
+                "attempt_timeout",
+                most.as_secs_f64(),
+                0.001,
+                366.0 * 86_400.0,
+            )?;
+        }
         within("retry.factor", retry.factor, 1.0, 100.0)?;
         within("retry.jitter", retry.jitter, 0.0, 1.0)?;
         within("retry.budget_share", retry.budget_share, 0.0, 1.0)?;

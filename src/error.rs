@@ -31,6 +31,8 @@ pub(crate) enum Kind {
     Refused(Refusal, Option<Patience>),
     /// The ask's deadline came while the attempt was in flight.
     TimedOut(Duration),
+    /// An attempt took longer than one may.
+    TooSlow(Duration),
     /// A wait outside a tokio runtime.
     NoRuntime,
     /// A key that cannot be sent.
@@ -77,6 +79,14 @@ impl Error {
         }))
     }
 
+    pub(crate) fn too_slow(most: Duration) -> Self {
+        Self(Box::new(Inner {
+            kind: Kind::TooSlow(most),
+            retry_at: None,
+            sent: true,
+        }))
+    }
+
     /// The same for an attempt that never left; `sent` says whether an earlier one had.
     #[cfg(feature = "reqwest")]
     pub(crate) fn never_sent(mut self, sent: bool) -> Self {
@@ -109,6 +119,14 @@ impl Error {
             Kind::TimedOut(_)
                 | Kind::Refused(Refusal::Deadline { .. } | Refusal::AllKeysParked { .. }, _)
         )
+    }
+
+    /// Whether its last attempt took longer than one may: see
+    /// [`Settings::attempt_timeout`](crate::Settings::attempt_timeout). A timeout that was set on
+    /// the `reqwest` client or request is an error of reqwest's own.
+    #[must_use]
+    pub fn is_attempt_timeout(&self) -> bool {
+        matches!(self.0.kind, Kind::TooSlow(_))
     }
 
     /// Whether it waited for a shared store that is away, and may send nothing meanwhile.
@@ -144,7 +162,7 @@ impl Error {
         matches!(self.0.kind, Kind::Refused(Refusal::AllKeysFaulty { .. }, _))
     }
 
-    /// Whether its group was cancelled.
+    /// Whether its group was cancelled, or the token that it was to wait until.
     #[must_use]
     pub fn is_cancelled(&self) -> bool {
         matches!(self.0.kind, Kind::Refused(Refusal::Cancelled, _))
@@ -173,14 +191,14 @@ impl Error {
     pub fn is_settings(&self) -> bool {
         !matches!(
             self.0.kind,
-            Kind::Refused(..) | Kind::TimedOut(_) | Kind::NoRuntime
+            Kind::Refused(..) | Kind::TimedOut(_) | Kind::TooSlow(_) | Kind::NoRuntime
         )
     }
 
     /// Whether the attempt had left when its time was over.
     #[cfg(feature = "reqwest")]
     pub(crate) fn is_late(&self) -> bool {
-        matches!(self.0.kind, Kind::TimedOut(_))
+        matches!(self.0.kind, Kind::TimedOut(_) | Kind::TooSlow(_))
     }
 
     /// Why the last response is given back instead of this error, where there is one.
@@ -255,6 +273,11 @@ impl fmt::Display for Error {
                 "no response within its deadline of {after:?}; it was sent, and may have been \
                  processed"
             ),
+            Kind::TooSlow(most) => write!(
+                f,
+                "no response within `attempt_timeout` of {most:?}; it was sent, and may have been \
+                 processed"
+            ),
             Kind::NoRuntime => f.write_str(
                 "waiting for a turn needs a tokio runtime: call it inside one, or use \
                  acquire_blocking; nothing was sent",
@@ -319,7 +342,7 @@ fn refused(
                 "it is pinned to key {key}, which this limiter does not have"
             )
         }
-        Refusal::Cancelled => f.write_str("its group was cancelled"),
+        Refusal::Cancelled => f.write_str("it was cancelled"),
         Refusal::Closed => f.write_str("the limiter was closed"),
     }
 }

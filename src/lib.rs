@@ -61,10 +61,11 @@ pub mod sim;
 
 #[cfg(feature = "client")]
 pub use client::{
-    ApiKey, Cancelled, Changes, Leave, Limiter, LimiterBuilder, Permit, Ticket, Verdict,
+    ApiKey, CancellationToken, Cancelled, Changes, Leave, Limiter, LimiterBuilder, Permit, Ticket,
+    Verdict,
 };
 #[cfg(any(feature = "reqwest", feature = "tower"))]
-pub use client::{Bucket, Deadline, Group, Hold, Pin, Report, Tenant};
+pub use client::{AttemptTimeout, Bucket, Deadline, Group, Hold, Pin, Report, Tenant, Until};
 #[cfg(feature = "tower")]
 pub use client::{Limited, LimiterLayer};
 #[cfg(feature = "reqwest")]

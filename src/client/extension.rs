@@ -3,6 +3,7 @@
 use std::time::{Duration, SystemTime};
 
 use http::Extensions;
+use tokio_util::sync::CancellationToken;
 
 #[cfg(any(feature = "reqwest", feature = "tower"))]
 use super::permit::Permit;
@@ -24,6 +25,18 @@ pub struct Group(pub Name);
 /// extension of the request. The per-attempt timeout of `reqwest` stays what it is.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Deadline(pub Duration);
+
+/// How long each attempt may take to the headers of its answer, waits not included: an extension
+/// of the request, over [`Settings::attempt_timeout`](crate::Settings::attempt_timeout). An attempt
+/// that takes longer is dropped and counts as one that nobody answered: it may have been processed,
+/// so it goes again only where [`Replay`] allows.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct AttemptTimeout(pub Duration);
+
+/// The token that ends a request's waits: an extension of the request. See
+/// [`Limiter::until`](crate::Limiter::until).
+#[derive(Clone, Debug)]
+pub struct Until(pub CancellationToken);
 
 /// The only key that a request may go to: an extension of the request.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -73,7 +86,7 @@ impl From<&Group> for Name {
 #[derive(Clone, Debug, PartialEq)]
 #[non_exhaustive]
 pub struct Report {
-    /// How many attempts were sent.
+    /// How many attempts were sent, those that followed redirects too.
     pub attempts: u32,
     /// The key of the last one.
     pub key: Fingerprint,
@@ -92,7 +105,7 @@ impl Report {
     #[cfg(any(feature = "reqwest", feature = "tower"))]
     pub(super) fn of(permit: &Permit) -> Self {
         Self {
-            attempts: permit.attempt(),
+            attempts: permit.attempts(),
             key: permit.fingerprint(),
             queued: permit.queued(),
             waited: permit.waited(),

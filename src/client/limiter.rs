@@ -10,6 +10,7 @@ use std::time::Duration;
 
 use rand::RngExt;
 use tokio::sync::broadcast;
+use tokio_util::sync::CancellationToken;
 
 use crate::config::Settings;
 use crate::error::Error;
@@ -23,6 +24,7 @@ use crate::scheduler::pace::PaceSettings;
 use crate::scheduler::retry::RetrySettings;
 
 use super::buyer::Opening;
+use super::ending::Tokens;
 #[cfg(feature = "reqwest")]
 use super::front::{AskWith, Front};
 use super::gate::Gate;
@@ -34,12 +36,13 @@ use super::permit::{Leave, Permit, Ticket, Verdict};
 /// Cheap to clone: all clones are the same limiter. It is a middleware for `reqwest` (feature
 /// `reqwest`), and for any other client there is [`Limiter::call`].
 #[derive(Clone)]
-pub struct Limiter(pub(super) Arc<Shared>);
+pub struct Limiter(pub(super) Arc<Shared>, Tokens);
 
 pub(super) struct Shared {
     gate: Arc<Gate>,
     profile: Option<Profile>,
     max_wait: Option<Duration>,
+    attempt_timeout: Option<Duration>,
     #[cfg(feature = "reqwest")]
     front: Front,
 }
@@ -58,6 +61,24 @@ impl Limiter {
     /// Everything that can be set.
     pub fn builder() -> LimiterBuilder {
         LimiterBuilder::default()
+    }
+
+    /// The same limiter for what ends with `token`: once that is cancelled, whoever waits through
+    /// this handle, and whoever comes, gets an error that [`Error::is_cancelled`]. What is in
+    /// flight finishes, and is not repeated. Drop its future to end that too.
+    ///
+    /// ```
+    /// # async fn example(limiter: paceline::Limiter) {
+    /// use paceline::{Ask, CancellationToken};
+    /// let page = CancellationToken::new();
+    /// let limiter = limiter.until(&page);
+    /// page.cancel();
+    /// assert!(limiter.acquire(Ask::new()).await.unwrap_err().is_cancelled());
+    /// # }
+    /// ```
+    #[must_use]
+    pub fn until(&self, token: &CancellationToken) -> Self {
+        Self(Arc::clone(&self.0), self.1.and(token))
     }
 
     /// Sends through any client: waits for a turn, runs `send`, and repeats it where the outcome
@@ -96,7 +117,7 @@ impl Limiter {
                 (Err(_), Some(result)) => return Ok(result),
                 (Err(error), None) => return Err(error),
             };
-            let (outcome, result) = match permit.run(send(permit.leave().clone())).await {
+            let (outcome, result) = match permit.run(send(permit.leave().clone()), || false).await {
                 Ok((outcome, result)) => (outcome, Ok(result)),
                 Err(late) => (Outcome::Broken, Err(late)),
             };
@@ -235,6 +256,14 @@ impl Limiter {
     pub(crate) fn max_wait(&self) -> Option<Duration> {
         self.0.max_wait
     }
+
+    pub(super) fn attempt_timeout(&self) -> Option<Duration> {
+        self.0.attempt_timeout
+    }
+
+    pub(super) fn tokens(&self) -> &Tokens {
+        &self.1
+    }
 }
 
 impl Default for Limiter {
@@ -347,6 +376,12 @@ impl LimiterBuilder {
         self
     }
 
+    /// Sets [`Settings::attempt_timeout`].
+    pub fn attempt_timeout(mut self, most: impl Into<Option<Duration>>) -> Self {
+        self.settings.attempt_timeout = most.into();
+        self
+    }
+
     /// Sets [`Settings::queue`].
     pub fn queue(mut self, bound: usize) -> Self {
         self.settings.queue = bound;
@@ -420,7 +455,7 @@ impl LimiterBuilder {
             return Err(fault);
         }
         self.keys.iter().try_for_each(ApiKey::check)?;
-        let max_wait = self.settings.max_wait;
+        let (max_wait, attempt_timeout) = (self.settings.max_wait, self.settings.attempt_timeout);
         #[cfg(feature = "reqwest")]
         let front = Front::new(
             &self.hosts,
@@ -436,13 +471,15 @@ impl LimiterBuilder {
             Some(Opening(open)) => Some(open(settings, &mut machine)?),
             None => None,
         };
-        Ok(Limiter(Arc::new(Shared {
+        let shared = Shared {
             gate: Gate::new(machine, self.keys, buyer),
             profile: self.profile,
             max_wait,
+            attempt_timeout,
             #[cfg(feature = "reqwest")]
             front,
-        })))
+        };
+        Ok(Limiter(Arc::new(shared), Tokens::default()))
     }
 }
 

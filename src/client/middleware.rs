@@ -1,13 +1,11 @@
 //! The walk of one request through a limiter, as a middleware of `reqwest`.
 
-use std::sync::atomic::{AtomicBool, Ordering};
-use std::sync::{Arc, Weak};
+use std::sync::Arc;
 
 use async_trait::async_trait;
 use http::{Extensions, header};
-use reqwest::{Request, Response};
+use reqwest::{Request, Response, Url};
 use reqwest_middleware::{Error as ChainError, Middleware, Next, Result};
-use smallvec::SmallVec;
 
 use crate::error::Error;
 use crate::feedback::{self, Profile};
@@ -16,6 +14,7 @@ use crate::scheduler::events::{Ask, Cost, GaveUp, Outcome, Replay};
 use super::body;
 use super::extension::{self, Hold, Report};
 use super::limiter::Limiter;
+use super::marks::{Marks, Running, Standing};
 use super::permit::{Permit, Ticket, Verdict};
 use super::watch::watched;
 use super::wire::{self, Shown};
@@ -45,6 +44,10 @@ impl Middleware for Limiter {
             running: Marks::enter(extensions, self),
             profile,
             hold: extensions.get().copied().unwrap_or_default(),
+            follows: standing == Standing::Outermost,
+            hops: 0,
+            spare: None,
+            bodiless: None,
             last: None,
         };
         walk.run(request, ask, extensions, next).await
@@ -94,8 +97,25 @@ struct Walk<'a> {
     running: Arc<Running>,
     profile: Profile,
     hold: Hold,
+    /// Only the outermost limiter follows redirects.
+    follows: bool,
+    hops: usize,
+    /// What to send next, where its body can be sent twice.
+    spare: Option<Request>,
+    /// Else the request without its body, for a redirect that drops that.
+    bodiless: Option<Request>,
     /// The last response, in case that no better one comes.
     last: Option<(Response, Report)>,
+}
+
+/// How an attempt ended.
+struct Ended {
+    /// None: another limiter has refused it, which says nothing about the provider and is not
+    /// repeated.
+    outcome: Option<Outcome>,
+    result: Result<Response>,
+    /// Where it was redirected to.
+    to: Option<Url>,
 }
 
 impl Walk<'_> {
@@ -106,16 +126,14 @@ impl Walk<'_> {
         extensions: &mut Extensions,
         next: Next<'_>,
     ) -> Result<Response> {
-        let copy = |request: &Request| request.try_clone();
-        let mut spare = (ask.replay != Replay::Never)
-            .then(|| copy(&request))
-            .flatten();
-        if spare.is_none() {
+        self.spare = request.try_clone();
+        if self.spare.is_none() {
             // A body that cannot be sent twice is sent once.
             ask.replay = Replay::Never;
+            self.bodiless = Some(wire::bodiless(&request));
         }
         let mut request = Some(request);
-        let mut ticket = Ticket::watched(self.limiter.clone(), ask);
+        let mut ticket = Ticket::watched(self.limiter.clone(), ask).timed(extensions);
         loop {
             Marks::waits(extensions, &self.running, true);
             let turn = ticket.await;
@@ -125,17 +143,25 @@ impl Walk<'_> {
                 Err(error) => return self.give_up(ChainError::middleware(error), None),
             };
             let attempt = request.take().expect("each turn leaves one for the next");
-            let (outcome, result) = match self.attempt(&permit, attempt, extensions, &next).await {
-                (Some(outcome), result) => (outcome, result),
-                (None, Ok(response)) => return Ok(response),
-                (None, Err(error)) => return self.give_up(error, None),
+            let ended = self.attempt(&permit, attempt, extensions, &next).await;
+            let Some(outcome) = &ended.outcome else {
+                return ended.result.or_else(|error| self.give_up(error, None));
             };
+            if let Some(hop) = self.hop(&ended) {
+                let ask = self.limiter.ask(&hop, &self.profile, extensions);
+                ticket = permit.redirected(ask, outcome).timed(extensions);
+                self.spare = hop.try_clone();
+                request = Some(hop);
+                continue;
+            }
             let mut report = Report::of(&permit);
-            let held = result.as_ref().is_ok_and(|response| self.holds(response));
-            let (verdict, claim) = permit.end(&outcome, held);
-            match (verdict, result) {
+            let held = ended.result.as_ref().is_ok_and(|reply| self.holds(reply));
+            let (verdict, claim) = permit.end(outcome, held);
+            match (verdict, ended.result) {
                 (Verdict::Return { retry_at, why }, Ok(response)) => {
-                    (report.retry_at, report.why) = (retry_at, why);
+                    let too_far = ended.to.filter(|_| self.hops == wire::REDIRECTS);
+                    (report.retry_at, report.why) =
+                        (retry_at, why.or_else(|| too_far.map(|_| GaveUp::Attempts)));
                     let response = match claim {
                         Some(claim) => body::holding(response, claim),
                         None => response,
@@ -147,8 +173,8 @@ impl Walk<'_> {
                 }
                 (Verdict::Again(again), result) => {
                     ticket = again;
-                    request = std::mem::take(&mut spare);
-                    spare = request.as_ref().and_then(copy);
+                    request = self.spare.take();
+                    self.spare = request.as_ref().and_then(Request::try_clone);
                     if let Ok(response) = result {
                         self.last = Some((response, report));
                     }
@@ -157,38 +183,44 @@ impl Walk<'_> {
         }
     }
 
-    /// One attempt on the permit's key. No outcome: another limiter has refused it, which says
-    /// nothing about the provider and is not repeated.
+    /// One attempt on the permit's key.
     async fn attempt(
         &self,
         permit: &Permit,
         mut request: Request,
         extensions: &mut Extensions,
         next: &Next<'_>,
-    ) -> (Option<Outcome>, Result<Response>) {
+    ) -> Ended {
         let shown = Shown::put_key(permit.key(), &mut request);
-        let sent = wire::counting(next.clone().run(request, extensions));
-        let (result, mut hops) = match permit.run(sent).await {
+        let sent = wire::redirected(next.clone().run(request, extensions));
+        let has_waited = || self.running.has_waited_below();
+        let (result, to) = match permit.run(sent, has_waited).await {
             Ok(ended) => ended,
-            Err(late) if self.running.waits_below.load(Ordering::Relaxed) => {
+            Err(late) if self.running.waits_below() => {
                 // Another limiter further in had not let it through.
                 let late = ChainError::middleware(late.never_sent(permit.attempt() > 1));
-                return (None, Err(late));
+                return Ended {
+                    outcome: None,
+                    result: Err(late),
+                    to: None,
+                };
             }
-            Err(late) => (Err(ChainError::middleware(late)), 0),
+            Err(late) => (Err(ChainError::middleware(late)), None),
         };
         let response = match result {
             Ok(response) => response,
             Err(error) => {
-                permit.claim().charge(hops);
-                return (wire::outcome_of(&error), Err(shown.error(error)));
+                return Ended {
+                    outcome: wire::outcome_of(&error),
+                    result: Err(shown.error(error)),
+                    to: None,
+                };
             }
         };
-        if hops == 0 && shown.was_redirected(&response) {
-            // A client that paceline has not made does not say how many.
-            hops = 1;
+        if shown.was_redirected(&response) {
+            // By a client that paceline has not made: it does not say how often.
+            permit.claim().charge(1);
         }
-        permit.claim().charge(hops);
         let mut response = shown.response(response);
         let mut slice = None;
         if self.wants_body(&response) {
@@ -198,7 +230,28 @@ impl Walk<'_> {
         }
         let (status, headers) = (response.status(), response.headers());
         let outcome = permit.outcome_by(&self.profile, status, headers, slice.as_deref());
-        (Some(outcome), Ok(response))
+        Ended {
+            outcome: Some(outcome),
+            result: Ok(response),
+            to: to.map(|to| shown.next(to)),
+        }
+    }
+
+    /// What to send where an answer redirects to, if that is to be followed.
+    fn hop(&mut self, ended: &Ended) -> Option<Request> {
+        let (to, response) = (ended.to.as_ref()?, ended.result.as_ref().ok()?);
+        if !self.follows || self.hops == wire::REDIRECTS {
+            return None;
+        }
+        let from = self.spare.as_ref().and_then(Request::try_clone);
+        let hop = wire::hop(
+            from.or_else(|| self.bodiless.take())?,
+            response.status(),
+            to,
+        )?;
+        self.hops += 1;
+        self.last = None;
+        Some(hop)
     }
 
     /// Whether the start of the body helps to classify a response.
@@ -240,78 +293,4 @@ fn is_event_stream(response: &Response) -> bool {
 fn reported(mut response: Response, report: Report) -> Response {
     response.extensions_mut().insert(report);
     response
-}
-
-/// The limiters whose attempt loops a request is running in.
-///
-/// Extensions outlive an attempt when a retry layer stands outside, so each mark is a weak handle
-/// to its loop: a mark whose loop has ended means nothing but that there is such a layer.
-#[derive(Clone, Debug, Default)]
-struct Marks(SmallVec<[Mark; 2]>);
-
-#[derive(Clone, Debug)]
-struct Mark {
-    limiter: u64,
-    running: Weak<Running>,
-}
-
-/// An attempt loop that is running.
-#[derive(Debug, Default)]
-struct Running {
-    /// A limiter further in holds the attempt back.
-    waits_below: AtomicBool,
-}
-
-/// Where a limiter stands in the chain.
-#[derive(Clone, Copy, PartialEq, Eq)]
-enum Standing {
-    /// No limiter stands outside.
-    Outermost,
-    /// Another limiter stands outside.
-    Under,
-    /// The same limiter stands outside.
-    Inside,
-}
-
-impl Marks {
-    fn standing(extensions: &Extensions, limiter: &Limiter) -> Standing {
-        let mut standing = Standing::Outermost;
-        for mark in extensions
-            .get::<Self>()
-            .into_iter()
-            .flat_map(|marks| &marks.0)
-        {
-            let is_running = mark.running.strong_count() > 0;
-            match (is_running, mark.limiter == limiter.id()) {
-                (true, true) => return Standing::Inside,
-                (true, false) => standing = Standing::Under,
-                (false, true) => limiter.on_retried_outside(),
-                (false, false) => {}
-            }
-        }
-        standing
-    }
-
-    fn enter(extensions: &mut Extensions, limiter: &Limiter) -> Arc<Running> {
-        let running = Arc::new(Running::default());
-        let marks = extensions.get_or_insert_default::<Self>();
-        marks.0.retain(|mark| mark.running.strong_count() > 0);
-        marks.0.push(Mark {
-            limiter: limiter.id(),
-            running: Arc::downgrade(&running),
-        });
-        running
-    }
-    /// Tells the loops further out that this one waits, or does not any more.
-    fn waits(extensions: &Extensions, own: &Arc<Running>, waits: bool) {
-        let marks = extensions
-            .get::<Self>()
-            .into_iter()
-            .flat_map(|marks| &marks.0);
-        for mark in marks.filter(|mark| mark.running.as_ptr() != Arc::as_ptr(own)) {
-            if let Some(outer) = mark.running.upgrade() {
-                outer.waits_below.store(waits, Ordering::Relaxed);
-            }
-        }
-    }
 }

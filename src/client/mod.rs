@@ -21,6 +21,7 @@ mod buyer;
 mod claim;
 mod clock;
 mod driver;
+mod ending;
 mod gate;
 mod key;
 mod limiter;
@@ -40,6 +41,8 @@ mod front;
 #[cfg(feature = "reqwest")]
 mod limiters;
 #[cfg(feature = "reqwest")]
+mod marks;
+#[cfg(feature = "reqwest")]
 mod middleware;
 #[cfg(feature = "reqwest")]
 mod scope;
@@ -50,7 +53,7 @@ mod wire;
 pub(crate) use buyer::{Agent, Buyer, Opening, Traded};
 pub use clock::Clock;
 #[cfg(any(feature = "reqwest", feature = "tower"))]
-pub use extension::{Bucket, Deadline, Group, Hold, Pin, Report, Tenant};
+pub use extension::{AttemptTimeout, Bucket, Deadline, Group, Hold, Pin, Report, Tenant, Until};
 #[cfg(feature = "shared")]
 pub(crate) use gate::Gate;
 pub use key::ApiKey;
@@ -60,5 +63,6 @@ pub use limiters::Limiters;
 pub use permit::{Leave, Permit, Ticket, Verdict};
 #[cfg(feature = "tower")]
 pub use service::{BoxError, Limited, LimiterLayer};
+pub use tokio_util::sync::CancellationToken;
 #[cfg(feature = "reqwest")]
 pub use wire::http_client;

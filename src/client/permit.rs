@@ -5,12 +5,14 @@
 
 use std::fmt;
 use std::ops::Deref;
-use std::pin::Pin;
+use std::pin::{Pin, pin};
 use std::sync::Arc;
 use std::task::{Context, Poll, Waker};
 use std::time::{Duration, SystemTime};
 
 use http::{HeaderMap, StatusCode};
+use tokio::time::timeout_at;
+use tokio_util::sync::CancellationToken;
 
 use crate::Time;
 use crate::error::{Error, Kind, Patience};
@@ -19,6 +21,9 @@ use crate::scheduler::events::{self, Ask, Fingerprint, GaveUp, Outcome, Refusal}
 
 use super::claim::Claim;
 use super::driver;
+use super::ending::Ending;
+#[cfg(any(feature = "reqwest", feature = "tower"))]
+use super::extension::{AttemptTimeout, Until};
 use super::gate::Entered;
 use super::key::ApiKey;
 use super::limiter::Limiter;
@@ -34,6 +39,8 @@ pub struct Ticket {
     limiter: Limiter,
     state: State,
     history: History,
+    /// Wakes it when it is cancelled; made when it first waits.
+    ending: Option<Ending>,
 }
 
 enum State {
@@ -53,8 +60,11 @@ struct History {
     /// All its waits.
     waited: Duration,
     attempts: u32,
+    /// Attempts of the requests that led to this one by a redirect.
+    earlier: u32,
     patience: Option<Patience>,
     deadline: Option<Duration>,
+    attempt_timeout: Option<Duration>,
 }
 
 impl Ticket {
@@ -78,13 +88,34 @@ impl Ticket {
             _ => max_wait.map(Patience::MaxWait),
         };
         Self {
-            limiter,
             state: State::New(ask, watch),
             history: History {
                 patience,
                 deadline,
+                attempt_timeout: limiter.attempt_timeout(),
                 ..History::default()
             },
+            limiter,
+            ending: None,
+        }
+    }
+
+    /// Gives up waiting when `token` is cancelled, as [`Limiter::until`].
+    pub fn until(mut self, token: &CancellationToken) -> Self {
+        self.limiter = self.limiter.until(token);
+        self.ending = None;
+        self
+    }
+
+    /// Another timeout for each of its attempts than the limiter's.
+    #[cfg(any(feature = "reqwest", feature = "tower"))]
+    pub(super) fn timed(mut self, extensions: &http::Extensions) -> Self {
+        if let Some(&AttemptTimeout(most)) = extensions.get() {
+            self.history.attempt_timeout = Some(most);
+        }
+        match extensions.get() {
+            Some(Until(token)) => self.until(token),
+            None => self,
         }
     }
 
@@ -93,6 +124,9 @@ impl Ticket {
         let State::New(ask, watch) = std::mem::replace(&mut self.state, State::Done) else {
             return Ok(None);
         };
+        if self.limiter.tokens().are_over() {
+            return Err(self.refused(Refusal::Cancelled));
+        }
         let entered = self.limiter.gate().enter(ask, watch);
         let (claim, entered, now) = entered.map_err(|refusal| self.refused(refusal))?;
         self.history.submitted = now;
@@ -111,6 +145,15 @@ impl Ticket {
         let State::Waiting(claim) = &self.state else {
             panic!("a ticket was polled after it had given its permit");
         };
+        let tokens = self.limiter.tokens();
+        if self
+            .ending
+            .get_or_insert_with(|| tokens.ending())
+            .is_over(waker)
+        {
+            self.state = State::Done;
+            return Poll::Ready(Err(self.refused(Refusal::Cancelled)));
+        }
         let Poll::Ready(turn) = claim.poll(waker) else {
             return Poll::Pending;
         };
@@ -126,7 +169,7 @@ impl Ticket {
     fn permit(&self, claim: Claim, taken: Taken) -> Permit {
         let mut history = self.history;
         let waited = taken.at.since(history.since);
-        if history.attempts == 0 {
+        if history.attempts + history.earlier == 0 {
             history.queued = waited;
         }
         history.waited += waited;
@@ -154,7 +197,7 @@ impl Ticket {
             refusal,
             self.history.patience,
             retry_at.map(|at| clock.wall_at(at)),
-            self.history.attempts > 0,
+            self.history.attempts + self.history.earlier > 0,
         )
     }
 }
@@ -212,6 +255,7 @@ impl Permit {
                     limiter: self.leave.limiter,
                     state: State::Waiting(claim),
                     history,
+                    ending: None,
                 };
                 (Verdict::Again(ticket), None)
             }
@@ -224,16 +268,64 @@ impl Permit {
         }
     }
 
-    /// Runs the attempt, at most until the ask's deadline.
-    pub(crate) async fn run<F: Future>(&self, attempt: F) -> Result<F::Output, Error> {
-        let attempt = watched(&self.claim, attempt);
-        let Some(deadline) = self.history.deadline else {
-            return Ok(attempt.await);
+    /// Runs the attempt, at most until the ask's deadline, and no longer than an attempt may take;
+    /// that is counted anew if meanwhile it `has_waited` for another limiter.
+    pub(crate) async fn run<F: Future>(
+        &self,
+        attempt: F,
+        has_waited: impl Fn() -> bool,
+    ) -> Result<F::Output, Error> {
+        let mut attempt = pin!(watched(&self.claim, attempt));
+        let clock = self.claim.gate().clock();
+        let History {
+            submitted,
+            deadline,
+            attempt_timeout,
+            ..
+        } = self.history;
+        let end =
+            deadline.map(|deadline| (submitted + deadline, Error::timed_out as Late, deadline));
+        loop {
+            let slow =
+                attempt_timeout.map(|most| (clock.now() + most, Error::too_slow as Late, most));
+            let bounds = [end, slow].into_iter().flatten();
+            let Some((at, late, limit)) = bounds.min_by_key(|&(at, ..)| at) else {
+                return Ok(attempt.await);
+            };
+            match timeout_at(clock.instant(at), attempt.as_mut()).await {
+                Ok(out) => return Ok(out),
+                Err(_) if end.is_none_or(|(end, ..)| at < end) && has_waited() => {}
+                Err(_) => return Err(late(limit)),
+            }
+        }
+    }
+
+    /// The attempt was answered with a redirect: the ticket of the request that follows it.
+    #[cfg(feature = "reqwest")]
+    pub(super) fn redirected(self, mut ask: Ask, answer: &Outcome) -> Ticket {
+        let limiter = self.leave.limiter.clone();
+        let before = self.history;
+        let passed = limiter.gate().clock().now().since(before.submitted);
+        ask.deadline = before.deadline.map(|left| left.saturating_sub(passed));
+        let mut ticket = Ticket::watched(limiter, ask);
+        ticket.history = History {
+            deadline: ticket.history.deadline,
+            earlier: before.earlier + before.attempts,
+            attempts: 0,
+            ..before
         };
-        let at = self.history.submitted + deadline;
-        let at = self.claim.gate().clock().instant(at);
-        let run = tokio::time::timeout_at(at, attempt).await;
-        run.map_err(|_| Error::timed_out(deadline))
+        match self.complete(answer) {
+            Verdict::Return { .. } => {}
+            // Whatever else it said, the server has told where to go.
+            Verdict::Again(again) => drop(again),
+        }
+        ticket
+    }
+
+    /// How many attempts were sent for the caller's request.
+    #[cfg(any(feature = "reqwest", feature = "tower"))]
+    pub(super) fn attempts(&self) -> u32 {
+        self.history.earlier + self.history.attempts
     }
 
     /// How long it waited for its first attempt.
@@ -274,6 +366,9 @@ impl fmt::Debug for Permit {
             .finish_non_exhaustive()
     }
 }
+
+/// Makes the error of an attempt that took longer than this.
+type Late = fn(Duration) -> Error;
 
 /// What a permit allows.
 #[derive(Clone)]

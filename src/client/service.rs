@@ -97,7 +97,7 @@ where
     S::Error: Into<BoxError>,
     B: Clone,
 {
-    let mut ticket = Ticket::watched(limiter, ask_of(&request));
+    let mut ticket = Ticket::watched(limiter, ask_of(&request)).timed(request.extensions());
     let mut last = None;
     loop {
         let permit = match ticket.await {
@@ -110,7 +110,7 @@ where
             poll_fn(|context| inner.poll_ready(context)).await?;
             inner.call(attempt).await
         };
-        let result = match permit.run(sent).await {
+        let result = match permit.run(sent, || false).await {
             Ok(result) => result.map_err(Into::into),
             Err(late) => Err(late.into()),
         };

@@ -1,9 +1,10 @@
 //! What a key and an error look like to `reqwest`, and a client that keeps a key where it belongs.
 
-use std::cell::Cell;
+use std::cell::RefCell;
 use std::error::Error as _;
 use std::pin::pin;
 
+use http::{Method, StatusCode, header};
 use reqwest::{Request, Response, Url};
 use reqwest_middleware::Error as ChainError;
 
@@ -15,20 +16,29 @@ use super::key::ApiKey;
 
 /// A client builder set as paceline needs it: no retries of its own, which would pass no gate; no
 /// `Referer`, which would carry a key in a query elsewhere; and redirects only within the same
-/// origin, at most three, each of which is charged.
+/// origin, at most three. Under a limiter each of them waits for a turn of its own, as any request.
+/// A redirect that is not followed is given back as the answer it is.
 ///
 /// With a client of your own paceline cannot change these. reqwest's default follows redirects to
 /// other hosts with every header but `Authorization` and cookies, so a key in another header, or
-/// in a query, needs a client made here or one that follows no redirects.
+/// in a query, needs a client made here or one that follows no redirects; and what it follows is
+/// only counted once it was sent.
 pub fn http_client() -> reqwest::ClientBuilder {
     let policy = reqwest::redirect::Policy::custom(|attempt| {
         let from = attempt.previous().last();
         if from.is_none_or(|from| from.origin() != attempt.url().origin()) {
+            return attempt.stop();
+        }
+        let is_limited = ATTEMPT.with_borrow_mut(|running| {
+            let running = running.as_mut();
+            running.map(|running| running.next = Some(attempt.url().clone()))
+        });
+        if is_limited.is_some() {
+            // The limiter follows it.
             attempt.stop()
         } else if attempt.previous().len() > REDIRECTS {
             attempt.error("too many redirects")
         } else {
-            HOPS.set(HOPS.get() + 1);
             attempt.follow()
         }
     });
@@ -39,26 +49,71 @@ pub fn http_client() -> reqwest::ClientBuilder {
 }
 
 thread_local! {
-    /// Redirects followed within the poll that is running. The policy is called inside it, and
-    /// has no other way to say whose request it follows.
-    static HOPS: Cell<u32> = const { Cell::new(0) };
+    /// The attempt within whose poll the client runs. The redirect policy is called inside it, and
+    /// has no other way to say whose request it is about.
+    static ATTEMPT: RefCell<Option<Running>> = const { RefCell::new(None) };
 }
 
-/// Runs an attempt, and counts the redirects that it follows.
-pub(super) async fn counting<F: Future>(attempt: F) -> (F::Output, u32) {
+/// An attempt that is being polled.
+#[derive(Default)]
+struct Running {
+    /// Where the server wants it sent next.
+    next: Option<Url>,
+}
+
+/// Runs an attempt, and says where it was redirected to within its origin.
+pub(super) async fn redirected<F: Future>(attempt: F) -> (F::Output, Option<Url>) {
     let mut attempt = pin!(attempt);
-    let mut hops = 0;
+    let mut next = None;
     let out = std::future::poll_fn(|context| {
-        let outer = HOPS.replace(0);
+        let outer = ATTEMPT.replace(Some(Running::default()));
         let poll = attempt.as_mut().poll(context);
-        let followed = HOPS.get();
-        // A limiter further out counts them too.
-        HOPS.set(outer + followed);
-        hops += followed;
+        let running = ATTEMPT.replace(outer).unwrap_or_default();
+        next = running.next.or_else(|| next.take());
+        // A limiter further out is the one that follows.
+        ATTEMPT.with_borrow_mut(|outer| {
+            if let Some(outer) = outer {
+                outer.next.clone_from(&next);
+            }
+        });
         poll
     })
     .await;
-    (out, hops)
+    (out, next)
+}
+
+/// The request without its body.
+pub(super) fn bodiless(request: &Request) -> Request {
+    let mut head = Request::new(request.method().clone(), request.url().clone());
+    head.headers_mut().clone_from(request.headers());
+    *head.timeout_mut() = request.timeout().copied();
+    *head.version_mut() = request.version();
+    head
+}
+
+/// The request that follows a redirect; none if that is not to be followed. As every browser does
+/// (RFC 9110 15.4), a POST becomes a GET unless the status says that it stays what it is.
+pub(super) fn hop(mut request: Request, status: StatusCode, to: &Url) -> Option<Request> {
+    let becomes_get = match status {
+        StatusCode::MOVED_PERMANENTLY | StatusCode::FOUND => request.method() == Method::POST,
+        StatusCode::SEE_OTHER => request.method() != Method::HEAD,
+        StatusCode::TEMPORARY_REDIRECT | StatusCode::PERMANENT_REDIRECT => false,
+        _ => return None,
+    };
+    if becomes_get {
+        *request.method_mut() = Method::GET;
+        *request.body_mut() = None;
+        for name in [
+            header::CONTENT_TYPE,
+            header::CONTENT_LENGTH,
+            header::CONTENT_ENCODING,
+            header::TRANSFER_ENCODING,
+        ] {
+            request.headers_mut().remove(name);
+        }
+    }
+    *request.url_mut() = to.clone();
+    Some(request)
 }
 
 /// The URL of an attempt as it is shown: without a key in it.
@@ -90,6 +145,28 @@ impl<'a> Shown<'a> {
     pub(super) fn was_redirected(&self, response: &Response) -> bool {
         // A response that a cache or a test has made has no URL of its own.
         *response.url() != self.sent && response.url().host_str() != Some(NO_URL)
+    }
+
+    /// Where to follow a redirect to: a key that the server repeats there is put on anew.
+    pub(super) fn next(&self, mut to: Url) -> Url {
+        let Some((name, secret)) = self.key.query_pair() else {
+            return to;
+        };
+        if to
+            .query_pairs()
+            .any(|pair| pair == (name.into(), secret.into()))
+        {
+            let encoded = form_urlencoded(secret);
+            let is_key = |pair: &&str| {
+                let value = pair.split_once('=').map_or("", |(_, value)| value);
+                value == secret || value == encoded
+            };
+            let pairs = to.query().unwrap_or_default().split('&');
+            let rest: Vec<_> = pairs.filter(|pair| !is_key(pair)).collect();
+            let rest = (!rest.is_empty()).then(|| rest.join("&"));
+            to.set_query(rest.as_deref());
+        }
+        to
     }
 
     /// The response with a URL that can be shown.
@@ -180,7 +257,7 @@ const NO_URL: &str = "no.url.provided.local";
 /// A shorter text occurs in URLs by chance.
 const SHORTEST_SECRET: usize = 6;
 /// The most redirects that are followed within one origin.
-const REDIRECTS: usize = 3;
+pub(super) const REDIRECTS: usize = 3;
 /// `h2`'s words for RST_STREAM with REFUSED_STREAM, and for a GOAWAY without error from the server
 /// that leaves this stream out.
 const REFUSED: [&str; 2] = [

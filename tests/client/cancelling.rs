@@ -3,7 +3,10 @@
 use std::time::Duration;
 
 use futures_util::stream::{FuturesUnordered, StreamExt};
-use paceline::{Ask, Deadline, Error, GaveUp, Group, Limiter, Outcome, Priority, Report, Verdict};
+use paceline::{
+    Ask, AttemptTimeout, CancellationToken, Deadline, Error, GaveUp, Group, Limiter, Outcome,
+    Priority, Report, Until, Verdict,
+};
 use rand::rngs::SmallRng;
 use rand::{RngExt, SeedableRng};
 use tokio::time::{sleep, timeout};
@@ -78,10 +81,7 @@ async fn a_group_is_cancelled_where_it_waits_and_finishes_where_it_flies() {
     for error in errors {
         let error = Error::of(error).unwrap();
         assert!(error.is_cancelled() && !error.was_sent());
-        assert_eq!(
-            error.to_string(),
-            "its group was cancelled; nothing was sent"
-        );
+        assert_eq!(error.to_string(), "it was cancelled; nothing was sent");
     }
 }
 
@@ -217,4 +217,140 @@ async fn a_permit_completes_into_the_next_ticket_and_dropping_that_cancels() {
     };
     drop(ticket);
     assert_eq!(limiter.depth(), (0, 0));
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_token_ends_every_wait_at_once_and_lets_what_flies_finish() {
+    let provider = Provider::generous().taking(Duration::from_millis(100));
+    let limiter = one_at_a_time();
+    let client = provider.client([limiter.clone()]);
+    let clock = paceline::client::Clock::new();
+    let page = CancellationToken::new();
+    let scoped = limiter.until(&page);
+    let send = || client.get(URL).with_extension(Until(page.clone())).send();
+    let cancel = async {
+        sleep(Duration::from_millis(10)).await;
+        page.cancel();
+    };
+    let (first, second, ticket, call, ()) = tokio::join!(
+        send(),
+        async {
+            let error = send().await.unwrap_err();
+            (clock.now(), error)
+        },
+        limiter.acquire(Ask::new()).until(&page),
+        scoped.call(Ask::new(), |_| async { (Outcome::Broken, ()) }),
+        cancel
+    );
+    assert_eq!(first.unwrap().status(), 200);
+    let (at, second) = second;
+    assert!(at.as_secs_f64() < 0.02, "at once: {at:?}");
+    for error in [
+        Error::of(&second).unwrap(),
+        &ticket.unwrap_err(),
+        &call.unwrap_err(),
+    ] {
+        assert!(error.is_cancelled() && !error.was_sent(), "{error}");
+    }
+    assert!(
+        Error::of(&send().await.unwrap_err())
+            .unwrap()
+            .is_cancelled(),
+        "who comes later"
+    );
+    assert!(
+        limiter
+            .until(&page)
+            .try_acquire(Ask::new())
+            .unwrap_err()
+            .is_cancelled()
+    );
+    assert!(
+        limiter.acquire_blocking(Ask::new()).is_ok(),
+        "the limiter itself goes on"
+    );
+    assert_eq!((provider.seen().len(), limiter.depth()), (1, (0, 0)));
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_token_ends_a_backoff_and_the_last_response_is_given_back() {
+    let provider = Provider::new(|_, _| status(503));
+    let limiter = one_at_a_time();
+    let scope = CancellationToken::new();
+    let client = provider.client([limiter.until(&scope)]);
+    let cancel = async {
+        sleep(Duration::from_millis(100)).await;
+        scope.cancel();
+    };
+    let (reply, ()) = tokio::join!(client.get(URL).send(), cancel);
+    let reply = reply.unwrap();
+    let report = reply.extensions().get::<Report>().unwrap();
+    assert_eq!(
+        (reply.status().as_u16(), report.why),
+        (503, Some(GaveUp::Cancelled))
+    );
+    assert_eq!((provider.seen().len(), limiter.depth()), (1, (0, 0)));
+}
+
+#[test]
+fn a_token_ends_a_thread_that_is_blocked() {
+    let limiter = one_at_a_time();
+    let blocker = limiter.try_acquire(Ask::new()).unwrap();
+    let token = CancellationToken::new();
+    let scoped = limiter.until(&token);
+    let thread = std::thread::spawn(move || scoped.acquire_blocking(Ask::new()).map(drop));
+    while limiter.depth().0 == 0 {
+        std::thread::yield_now();
+    }
+    token.cancel();
+    assert!(thread.join().unwrap().unwrap_err().is_cancelled());
+    drop(blocker);
+}
+
+#[tokio::test(start_paused = true)]
+async fn an_attempt_that_takes_too_long_goes_again_only_where_that_is_safe() {
+    let provider = Provider::generous().taking(Duration::from_secs(10));
+    let limiter = unlearned()
+        .attempt_timeout(Duration::from_secs(2))
+        .build()
+        .unwrap();
+    let client = provider.client([limiter.clone()]);
+    let error = client.get(URL).send().await.unwrap_err();
+    assert_eq!(provider.seen().len(), 4, "a GET");
+    let error = Error::of(&error).unwrap();
+    assert!(error.is_attempt_timeout() && error.was_sent() && !error.is_deadline());
+    assert!(
+        error.to_string().contains("`attempt_timeout` of 2s"),
+        "{error}"
+    );
+    client.post(URL).send().await.unwrap_err();
+    assert_eq!(provider.seen().len(), 5, "a POST");
+    let patient = client
+        .post(URL)
+        .with_extension(AttemptTimeout(Duration::from_secs(20)));
+    patient.send().await.unwrap();
+    // The deadline is for the whole: here the second attempt has only a second left.
+    let clock = paceline::client::Clock::new();
+    let hurried = client
+        .get(URL)
+        .with_extension(Deadline(Duration::from_secs(4)));
+    let error = hurried.send().await.unwrap_err();
+    assert!(Error::of(&error).unwrap().is_deadline(), "{error}");
+    assert_eq!(clock.now().as_secs_f64().round(), 4.0);
+    assert_eq!(limiter.depth(), (0, 0));
+}
+
+#[tokio::test(start_paused = true)]
+async fn the_wait_in_an_inner_limiter_is_no_part_of_an_attempt() {
+    let provider = Provider::generous().taking(Duration::from_secs(1));
+    let outer = unlearned()
+        .attempt_timeout(Duration::from_secs(2))
+        .build()
+        .unwrap();
+    let inner = unlearned().ceiling("1/7s").build().unwrap();
+    let client = provider.client([outer, inner]);
+    for _ in 0..3 {
+        client.get(URL).send().await.unwrap();
+    }
+    assert_eq!(provider.seen().len(), 3);
 }

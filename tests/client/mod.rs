@@ -5,6 +5,7 @@ mod chain;
 mod layers;
 mod listening;
 mod provider;
+mod redirects;
 mod runtimes;
 mod secrets;
 #[cfg(feature = "tower")]
