@@ -6,6 +6,7 @@ use std::time::Duration;
 use crate::scheduler::ceiling::Ceiling;
 use crate::scheduler::concurrency::Concurrency;
 use crate::scheduler::keys::{HintScope, Penalty};
+use crate::scheduler::mode::Mode;
 use crate::scheduler::pace::PaceSettings;
 use crate::scheduler::retry::RetrySettings;
 
@@ -19,6 +20,8 @@ use crate::scheduler::retry::RetrySettings;
 )]
 #[non_exhaustive]
 pub struct Settings {
+    /// Whether limits are enforced, only observed, or off.
+    pub mode: Mode,
     /// Hard rates that each key keeps for itself.
     #[cfg_attr(feature = "serde", serde(deserialize_with = "ceilings"))]
     pub ceilings: Vec<Ceiling>,
@@ -63,6 +66,7 @@ pub struct Settings {
 impl Default for Settings {
     fn default() -> Self {
         Self {
+            mode: Mode::Enforce,
             ceilings: Vec::new(),
             shared_ceilings: Vec::new(),
             key_concurrency: 1024,
@@ -186,6 +190,24 @@ fn ceilings<'de, D: serde::Deserializer<'de>>(from: D) -> Result<Vec<Ceiling>, D
         .iter()
         .map(|text| text.parse().map_err(D::Error::custom))
         .collect()
+}
+
+/// Durations for programs that read what a limiter says: whole milliseconds.
+#[cfg(feature = "serde")]
+pub(crate) fn millis<S: serde::Serializer>(value: &Duration, to: S) -> Result<S::Ok, S::Error> {
+    to.serialize_u64(u64::try_from(value.as_millis()).unwrap_or(u64::MAX))
+}
+
+/// The same for a duration that may be unknown.
+#[cfg(feature = "serde")]
+pub(crate) fn some_millis<S: serde::Serializer>(
+    value: &Option<Duration>,
+    to: S,
+) -> Result<S::Ok, S::Error> {
+    match value {
+        Some(value) => millis(value, to),
+        None => to.serialize_none(),
+    }
 }
 
 /// Durations in files: `"1s"`, `"250ms"`, `"1h 30m"`.

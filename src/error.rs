@@ -44,6 +44,8 @@ pub(crate) enum Kind {
     Settings(SettingsError),
     /// A rate that cannot be read.
     Ceiling(CeilingError),
+    /// A hard limit that other processes share is not one process's to change.
+    SharedCeiling,
     /// A limit that cannot be shared.
     #[cfg(feature = "shared")]
     Sharing(Box<dyn std::error::Error + Send + Sync>),
@@ -291,6 +293,10 @@ impl fmt::Display for Error {
             ),
             Kind::Settings(error) => error.fmt(f),
             Kind::Ceiling(error) => error.fmt(f),
+            Kind::SharedCeiling => f.write_str(
+                "ceilings and numbers in flight are shared with other processes, and cannot be \
+                 changed while the limiter runs: build a new one in every process",
+            ),
             #[cfg(feature = "shared")]
             Kind::Sharing(error) => error.fmt(f),
         }
@@ -321,11 +327,7 @@ fn refused(
             allowed(patience, f)
         }
         Refusal::AllKeysFaulty { fault } => {
-            let why = match fault {
-                crate::feedback::Fault::Unauthorized => "unauthorized",
-                crate::feedback::Fault::Revoked => "revoked",
-                crate::feedback::Fault::OutOfFunds => "out of funds",
-            };
+            let why = fault.words();
             write!(f, "the server refuses every key ({why})")
         }
         Refusal::TooLarge {

@@ -78,7 +78,9 @@ pub use scheduler::ceiling::{Ceiling, CeilingError};
 pub use scheduler::events::{
     Ask, Cost, Fingerprint, GaveUp, Name, Outcome, Priority, Reason, Replay,
 };
+pub use scheduler::explain::Explanation;
 pub use scheduler::keys::{HintScope, Penalty};
+pub use scheduler::mode::Mode;
 pub use scheduler::retry::RetrySettings;
 pub use scheduler::{Scheduler, Time};
 

@@ -237,9 +237,13 @@ fn refused_or_failed(class: Class, of_the_key: bool, why: Option<GaveUp>) -> Sta
         Class::RateLimited | Class::QuotaExhausted | Class::Overloaded => State::Refused,
         // Its attempts were not its own to use up: others had spent the budget, or time ran out.
         Class::Transient => match why {
-            Some(GaveUp::Budget | GaveUp::Deadline | GaveUp::NoKey | GaveUp::Closed) => {
-                State::Refused
-            }
+            Some(
+                GaveUp::Budget
+                | GaveUp::Deadline
+                | GaveUp::NoKey
+                | GaveUp::Closed
+                | GaveUp::NotEnforced,
+            ) => State::Refused,
             _ => State::Failed,
         },
         _ => State::Failed,

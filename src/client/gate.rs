@@ -7,14 +7,19 @@
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::task::{Poll, Waker};
+use std::time::Duration;
 
 use smallvec::SmallVec;
 use tokio::runtime;
 use tokio::sync::broadcast;
 
 use crate::Time;
+use crate::config::Settings;
+use crate::error::{Error, Kind};
 use crate::scheduler::Scheduler;
 use crate::scheduler::events::{Ask, Change, Name, Reason, Refusal, What};
+use crate::scheduler::explain::Explanation;
+use crate::scheduler::mode::Mode;
 
 use super::buyer::Buyer;
 use super::claim::Claim;
@@ -32,6 +37,10 @@ pub(crate) struct Gate {
     loan_at: AtomicU64,
     /// Whether grants are paid for outside, and nobody calls there now.
     has_no_agent: AtomicBool,
+    /// What [`Settings::max_wait`] is, in nanoseconds; [`FOREVER`] if it is none.
+    max_wait: AtomicU64,
+    /// The same of [`Settings::attempt_timeout`].
+    attempt_timeout: AtomicU64,
 }
 
 /// Guarded by the lock.
@@ -69,6 +78,8 @@ impl Gate {
         buyer: Option<Box<dyn Buyer>>,
     ) -> Arc<Self> {
         let has_no_agent = AtomicBool::new(buyer.is_some());
+        let max_wait = AtomicU64::new(nanos(machine.settings().max_wait));
+        let attempt_timeout = AtomicU64::new(nanos(machine.settings().attempt_timeout));
         let inner = Inner {
             seats: Seats::new(machine, keys),
             buyer,
@@ -83,6 +94,8 @@ impl Gate {
             clock: Waking::new(),
             loan_at: AtomicU64::new(u64::MAX),
             has_no_agent,
+            max_wait,
+            attempt_timeout,
         })
     }
 
@@ -208,6 +221,63 @@ impl Gate {
     /// What the first in turn waits for.
     pub(crate) fn waits_for(&self) -> Option<Reason> {
         self.lock().seats.machine.waits_for()
+    }
+
+    /// What the machine is up to.
+    pub(crate) fn explain(&self) -> Explanation {
+        self.act(|inner, now, wakes| {
+            self.pump(inner, now, wakes);
+            inner.seats.machine.explain(now)
+        })
+    }
+
+    pub(crate) fn mode(&self) -> Mode {
+        self.lock().seats.machine.mode()
+    }
+
+    pub(crate) fn set_mode(&self, mode: Mode) {
+        self.act(|inner, now, wakes| {
+            inner.seats.machine.set_mode(mode, now);
+            self.pump(inner, now, wakes);
+        });
+    }
+
+    pub(crate) fn settings(&self) -> Settings {
+        self.lock().seats.machine.settings().clone()
+    }
+
+    /// How long a request may wait, as newcomers have it.
+    pub(crate) fn max_wait(&self) -> Option<Duration> {
+        duration(&self.max_wait)
+    }
+
+    /// How long an attempt may take, as newcomers have it.
+    pub(crate) fn attempt_timeout(&self) -> Option<Duration> {
+        duration(&self.attempt_timeout)
+    }
+
+    pub(crate) fn set_settings(&self, settings: Settings) -> Result<(), Error> {
+        self.act(|inner, now, wakes| {
+            let old = inner.seats.machine.settings();
+            let hard = |settings: &Settings| {
+                (
+                    settings.ceilings.clone(),
+                    settings.shared_ceilings.clone(),
+                    settings.max_concurrency,
+                    settings.key_concurrency,
+                )
+            };
+            if inner.buyer.is_some() && hard(old) != hard(&settings) {
+                return Err(Kind::SharedCeiling.into());
+            }
+            let (max_wait, attempt_timeout) = (settings.max_wait, settings.attempt_timeout);
+            inner.seats.machine.set_settings(settings, now)?;
+            self.max_wait.store(nanos(max_wait), Ordering::Relaxed);
+            self.attempt_timeout
+                .store(nanos(attempt_timeout), Ordering::Relaxed);
+            self.pump(inner, now, wakes);
+            Ok(())
+        })
     }
 
     /// Whether forgetting the limiter would break no word given.
@@ -463,6 +533,20 @@ impl Drop for Gate {
         }
     }
 }
+
+fn nanos(wait: Option<Duration>) -> u64 {
+    wait.map_or(FOREVER, |wait| {
+        u64::try_from(wait.as_nanos()).unwrap_or(FOREVER - 1)
+    })
+}
+
+fn duration(nanos: &AtomicU64) -> Option<Duration> {
+    let nanos = nanos.load(Ordering::Relaxed);
+    (nanos != FOREVER).then(|| Duration::from_nanos(nanos))
+}
+
+/// No wait is this long.
+const FOREVER: u64 = u64::MAX;
 
 /// Changes kept for a reader that is slow: as many as the machine keeps for one that is late.
 const CHANGES: usize = 1024;

@@ -19,7 +19,9 @@ use crate::scheduler::Scheduler;
 use crate::scheduler::ceiling::Ceiling;
 use crate::scheduler::concurrency::Concurrency;
 use crate::scheduler::events::{Ask, Change, Name, Outcome, Reason};
+use crate::scheduler::explain::Explanation;
 use crate::scheduler::keys::{HintScope, Penalty};
+use crate::scheduler::mode::Mode;
 use crate::scheduler::pace::PaceSettings;
 use crate::scheduler::retry::RetrySettings;
 
@@ -41,8 +43,6 @@ pub struct Limiter(pub(super) Arc<Shared>, Tokens);
 pub(super) struct Shared {
     gate: Arc<Gate>,
     profile: Option<Profile>,
-    max_wait: Option<Duration>,
-    attempt_timeout: Option<Duration>,
     #[cfg(feature = "reqwest")]
     front: Front,
 }
@@ -207,6 +207,52 @@ impl Limiter {
         Changes(self.gate().subscribe())
     }
 
+    /// What it is up to, and why: every key, who waits, and for what. Print it, or write it with
+    /// the feature `serde`.
+    #[must_use]
+    pub fn explain(&self) -> Explanation {
+        self.gate().explain()
+    }
+
+    /// Whether limits are enforced.
+    #[must_use]
+    pub fn mode(&self) -> Mode {
+        self.gate().mode()
+    }
+
+    /// Enforces limits, only observes them, or stays out of the way, from now on. Whoever waits
+    /// passes at once unless limits are enforced; nothing that was learned or charged is lost. A
+    /// `Deadline` of a request ends it in every mode.
+    pub fn set_mode(&self, mode: Mode) {
+        self.gate().set_mode(mode);
+    }
+
+    /// The settings as they are now.
+    #[must_use]
+    pub fn settings(&self) -> Settings {
+        self.gate().settings()
+    }
+
+    /// Changes the settings from now on. What was learned and charged stays; only a pace or a
+    /// concurrency of another kind begins anew. Those who wait keep the `max_wait` that they came
+    /// with.
+    ///
+    /// ```
+    /// # fn example(limiter: &paceline::Limiter) -> Result<(), paceline::Error> {
+    /// let mut settings = limiter.settings();
+    /// settings.max_concurrency = Some(4);
+    /// limiter.set_settings(settings)?;
+    /// # Ok(()) }
+    /// ```
+    ///
+    /// # Errors
+    ///
+    /// If a setting is out of its range, or is a ceiling that other processes share; then nothing
+    /// is changed.
+    pub fn set_settings(&self, settings: Settings) -> Result<(), Error> {
+        self.gate().set_settings(settings)
+    }
+
     /// How many wait, and how many are granted or in flight.
     #[must_use]
     pub fn depth(&self) -> (usize, usize) {
@@ -254,11 +300,11 @@ impl Limiter {
     }
 
     pub(crate) fn max_wait(&self) -> Option<Duration> {
-        self.0.max_wait
+        self.gate().max_wait()
     }
 
     pub(super) fn attempt_timeout(&self) -> Option<Duration> {
-        self.0.attempt_timeout
+        self.gate().attempt_timeout()
     }
 
     pub(super) fn tokens(&self) -> &Tokens {
@@ -343,6 +389,12 @@ impl LimiterBuilder {
             Ok(ceiling) => self.settings.shared_ceilings.push(ceiling),
             Err(error) => self.fault = self.fault.or_else(|| Some(error.into())),
         }
+        self
+    }
+
+    /// Sets [`Settings::mode`].
+    pub fn mode(mut self, mode: Mode) -> Self {
+        self.settings.mode = mode;
         self
     }
 
@@ -455,7 +507,6 @@ impl LimiterBuilder {
             return Err(fault);
         }
         self.keys.iter().try_for_each(ApiKey::check)?;
-        let (max_wait, attempt_timeout) = (self.settings.max_wait, self.settings.attempt_timeout);
         #[cfg(feature = "reqwest")]
         let front = Front::new(
             &self.hosts,
@@ -474,8 +525,6 @@ impl LimiterBuilder {
         let shared = Shared {
             gate: Gate::new(machine, self.keys, buyer),
             profile: self.profile,
-            max_wait,
-            attempt_timeout,
             #[cfg(feature = "reqwest")]
             front,
         };

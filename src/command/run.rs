@@ -10,7 +10,7 @@ use std::time::Duration;
 use clap::ValueEnum;
 use http::HeaderName;
 use paceline::batch::{self, Error, Input, Options, Replays, Show};
-use paceline::{ApiKey, Ceiling, Profile, Settings};
+use paceline::{ApiKey, Ceiling, Mode, Profile, Settings};
 use reqwest::Url;
 
 use super::{config, files};
@@ -73,6 +73,9 @@ pub(crate) struct Args {
     /// The header by which the server knows a request that it has seen.
     #[arg(long, value_name = "NAME")]
     idempotency_header: Option<HeaderName>,
+    /// Hold nothing back and repeat nothing; count what would have been, for the summary.
+    #[arg(long)]
+    observe: bool,
     /// What is shown meanwhile: auto shows a bar on a terminal and nothing in a pipe.
     #[arg(long, value_enum, value_name = "HOW", default_value_t = Progress::Auto)]
     progress: Progress,
@@ -188,6 +191,9 @@ impl Args {
         };
         if self.config.is_none() || self.max_wait.is_some() {
             settings.max_wait = self.max_wait;
+        }
+        if self.observe {
+            settings.mode = Mode::Observe;
         }
         settings.ceilings.extend(&self.rate);
         settings.max_concurrency = self.max_concurrency.or(settings.max_concurrency);

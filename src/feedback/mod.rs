@@ -240,6 +240,17 @@ pub enum Fault {
     OutOfFunds,
 }
 
+impl Fault {
+    /// In words, for messages.
+    pub(crate) const fn words(self) -> &'static str {
+        match self {
+            Self::Unauthorized => "unauthorized",
+            Self::Revoked => "revoked",
+            Self::OutOfFunds => "out of funds",
+        }
+    }
+}
+
 /// What a refusal named as the limit that was hit.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 #[cfg_attr(
@@ -356,4 +367,20 @@ pub enum Dimension {
     Bytes,
     /// Money.
     Cost,
+}
+
+impl Dimension {
+    /// In words, for messages.
+    pub(crate) const fn words(self) -> &'static str {
+        match self {
+            Self::Requests => "requests",
+            Self::Tokens => "tokens",
+            Self::InputTokens => "input tokens",
+            Self::OutputTokens => "output tokens",
+            Self::Concurrent => "requests at once",
+            Self::Points => "points",
+            Self::Bytes => "bytes",
+            Self::Cost => "money",
+        }
+    }
 }

@@ -216,6 +216,35 @@ impl Scheduler {
         allowances.settled.push_back(settled(paid.id));
     }
 
+    /// The oldest that is reserved and not bought.
+    pub(super) fn reserved_ticket(&self) -> Option<Ticket> {
+        let reserved = |&(_, attempt): &(usize, &super::grants::Attempt)| {
+            attempt.paid.is_some_and(|paid| paid.attempt.is_some())
+        };
+        let (index, _) = self.attempts.iter().find(reserved)?;
+        let place = super::queue::Place::Attempt(index as u32);
+        let mut entries = self.queue.entries();
+        entries
+            .find(|(_, entry)| entry.place == place)
+            .map(|(ticket, _)| ticket)
+    }
+
+    /// Whatever is reserved and not bought waits again, as if it had never been put up.
+    pub(super) fn take_back_reserved(&mut self, now: Time) {
+        let reserved: Vec<_> = (self.queue.entries())
+            .filter_map(|(ticket, entry)| match entry.place {
+                super::queue::Place::Attempt(index) => Some((ticket, index as usize)),
+                _ => None,
+            })
+            .filter(|&(_, index)| self.is_reserved(index))
+            .collect();
+        for (ticket, index) in reserved {
+            self.refund(index);
+            self.end_attempt(index);
+            self.queue.put_back(ticket, now, now);
+        }
+    }
+
     /// Whether a ticket is reserved and not granted: nobody has heard of it yet.
     pub(super) fn is_reserved(&self, index: usize) -> bool {
         let paid = &self.attempts[index].paid;

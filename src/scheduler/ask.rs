@@ -2,6 +2,7 @@
 
 use std::borrow::Cow;
 use std::fmt;
+use std::str::FromStr;
 use std::time::Duration;
 
 use crate::feedback::Dimension;
@@ -154,6 +155,13 @@ impl fmt::Display for Name {
     }
 }
 
+#[cfg(feature = "serde")]
+impl serde::Serialize for Name {
+    fn serialize<S: serde::Serializer>(&self, to: S) -> Result<S::Ok, S::Error> {
+        to.serialize_str(&self.0)
+    }
+}
+
 /// What a request is expected to use up, beside being one request.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 #[non_exhaustive]
@@ -245,6 +253,7 @@ impl Cost {
 /// starves: an ask of priority p is overtaken only by asks of priority p + d that came at most
 /// d seconds later. Any number from 0 to 255; the named levels leave room between them.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
+#[cfg_attr(feature = "serde", derive(serde::Serialize), serde(transparent))]
 pub struct Priority(pub u8);
 
 impl Priority {
@@ -258,6 +267,50 @@ impl Priority {
     pub const LOW: Self = Self(30);
     /// Nobody waits.
     pub const BACKGROUND: Self = Self(10);
+
+    /// The named levels, the highest first.
+    pub const LEVELS: [(&'static str, Self); 5] = [
+        ("selected", Self::SELECTED),
+        ("high", Self::HIGH),
+        ("normal", Self::NORMAL),
+        ("low", Self::LOW),
+        ("background", Self::BACKGROUND),
+    ];
+}
+
+impl fmt::Display for Priority {
+    /// The name of its level, or its number.
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match Self::LEVELS.iter().find(|(_, level)| level == self) {
+            Some((name, _)) => f.write_str(name),
+            None => write!(f, "{}", self.0),
+        }
+    }
+}
+
+impl FromStr for Priority {
+    type Err = PriorityError;
+
+    /// The name of a level, or a number from 0 to 255.
+    fn from_str(text: &str) -> Result<Self, PriorityError> {
+        let named = Self::LEVELS.iter().find(|(name, _)| *name == text);
+        if let Some(&(_, level)) = named {
+            return Ok(level);
+        }
+        text.parse().map(Self).map_err(|_| PriorityError {
+            text: text.chars().take(40).collect(),
+        })
+    }
+}
+
+/// What is no priority.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+#[error(
+    "{text:?} is no priority: give a number from 0 to 255, or selected, high, normal, low or \
+     background"
+)]
+pub struct PriorityError {
+    text: String,
 }
 
 impl Default for Priority {
@@ -308,6 +361,13 @@ impl fmt::Display for Fingerprint {
             return f.write_str("anonymous");
         }
         self.0.iter().try_for_each(|byte| write!(f, "{byte:02x}"))
+    }
+}
+
+#[cfg(feature = "serde")]
+impl serde::Serialize for Fingerprint {
+    fn serialize<S: serde::Serializer>(&self, to: S) -> Result<S::Ok, S::Error> {
+        to.collect_str(self)
     }
 }
 

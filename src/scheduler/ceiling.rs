@@ -202,6 +202,28 @@ impl Ceilings {
         }
     }
 
+    /// Changes the ceilings. What was sent stays in the windows: a rate goes on with the longest
+    /// log of its dimension that there is.
+    pub(crate) fn set(&mut self, rates: &[Ceiling], max_in_flight: Option<u32>) {
+        self.max_in_flight = max_in_flight;
+        let old = std::mem::take(&mut self.rates);
+        self.rates = rates
+            .iter()
+            .map(|&ceiling| {
+                let same = old
+                    .iter()
+                    .filter(|rate| rate.ceiling.dimension == ceiling.dimension);
+                let mut rate = Rate::new(ceiling);
+                if let Some(longest) = same.max_by_key(|rate| rate.window) {
+                    rate.pending = longest.pending;
+                    rate.in_window = longest.in_window;
+                    rate.started.clone_from(&longest.started);
+                }
+                rate
+            })
+            .collect();
+    }
+
     pub(crate) fn gate(&self, cost: &Cost, now: Time) -> Gate {
         if self.max_in_flight.is_some_and(|max| self.in_flight >= max) {
             return Gate::Shut {
@@ -211,6 +233,24 @@ impl Ceilings {
         }
         let until = self.rates.iter().map(|rate| rate.ready(cost, now)).max();
         Gate::at(until.unwrap_or(now), Reason::Ceiling, now)
+    }
+
+    /// The most that may be in flight, if that is bounded.
+    pub(crate) fn most_in_flight(&self) -> Option<u32> {
+        self.max_in_flight
+    }
+
+    /// Each hard rate and what is left of it now.
+    pub(crate) fn rates(&self, now: Time) -> impl Iterator<Item = (Ceiling, u64)> + '_ {
+        self.rates.iter().map(move |rate| {
+            let old = rate
+                .started
+                .iter()
+                .take_while(|&&(at, _)| at + rate.window <= now);
+            let gone: u64 = old.map(|&(_, amount)| amount).sum();
+            let taken = rate.pending + rate.in_window - gone;
+            (rate.ceiling, rate.ceiling.amount.saturating_sub(taken))
+        })
     }
 
     /// The dimension of which `cost` takes more than a whole ceiling, and that ceiling.

@@ -19,7 +19,7 @@ use super::concurrency::{
 use super::events::{Cost, Gate, KeyId, Reason, What};
 use super::names::Names;
 use super::pace::{Changed, Pace, PaceSettings, Scene, Stamp};
-use super::quota::{Ledger, Spend};
+use super::quota::{Ledger, Spend, Standing};
 use super::resume::SlowResume;
 use super::time::Time;
 use super::timing::Timing;
@@ -85,6 +85,24 @@ impl Control {
         }
     }
 
+    /// Changes the settings. Only what is of another kind than before begins anew.
+    pub(crate) fn set_settings(
+        &mut self,
+        concurrency: &Concurrency,
+        pace: PaceSettings,
+        most: Option<u32>,
+        seed: u64,
+    ) {
+        self.window.set_most(most.unwrap_or(u32::MAX));
+        self.pace.set(pace, self.keys.len(), seed);
+        if self.concurrency != *concurrency {
+            self.concurrency = concurrency.clone();
+            for key in &mut self.keys {
+                key.controller = controller(concurrency);
+            }
+        }
+    }
+
     /// Makes room for so many keys.
     pub(crate) fn set_keys(&mut self, count: usize) {
         let concurrency = &self.concurrency;
@@ -105,6 +123,43 @@ impl Control {
         cost: &Cost,
     ) -> Option<(crate::feedback::Dimension, f64, f64)> {
         self.keys[key.index()].ledger(bucket)?.too_large(cost)
+    }
+
+    /// How many may be in flight on a key by what was learned; none while nothing bounds it.
+    pub(crate) fn limit(&self, key: KeyId, now: Time) -> Option<u32> {
+        let control = &self.keys[key.index()];
+        if let Some(controller) = &control.controller {
+            return Some(controller.limit().max(1));
+        }
+        let window = (!self.told).then(|| {
+            let since = self.first_sent.map_or(0.0, |first| now.secs_since(first));
+            self.window.allowance(since).max(1.0) as u32
+        });
+        let cap = control.cap.limit().map(|cap| cap.max(1));
+        cap.into_iter().chain(window).min()
+    }
+
+    /// The learned or set rate of a key in requests per second.
+    pub(crate) fn rate(&self, key: KeyId) -> Option<f64> {
+        self.pace.rate(key)
+    }
+
+    /// The quotas of a key, each with the number of its bucket.
+    pub(crate) fn quotas(&self, key: KeyId, now: Time) -> Vec<(u32, Standing)> {
+        let control = &self.keys[key.index()];
+        let default = [(Names::DEFAULT, &control.default_ledger)];
+        let named = control.ledgers.iter().map(|(&id, ledger)| (id, ledger));
+        let standings = default
+            .into_iter()
+            .chain(named)
+            .flat_map(|(bucket, ledger)| {
+                let standings = ledger.standings(now);
+                standings.map(move |standing| (bucket, standing))
+            });
+        let mut standings: Vec<_> = standings.collect();
+        // The same order every time, whatever the map's.
+        standings.sort_by_key(|&(bucket, _)| bucket);
+        standings
     }
 
     /// The gate of one key for an ask.
@@ -381,19 +436,12 @@ impl Control {
 
 impl KeyControl {
     fn new(concurrency: &Concurrency) -> Self {
-        let controller: Option<Box<dyn Controller>> = match concurrency {
-            Concurrency::Adaptive => None,
-            Concurrency::Aimd(settings) => Some(Box::new(Aimd::new(*settings))),
-            Concurrency::Fixed(settings) => Some(Box::new(Fixed::new(*settings))),
-            Concurrency::Gradient(settings) => Some(Box::new(Gradient::new(*settings))),
-            Concurrency::Custom(custom) => Some(custom.make()),
-        };
         Self {
             default_ledger: Ledger::default(),
             ledgers: HashMap::new(),
             cap: Cap::default(),
             resume: SlowResume::default(),
-            controller,
+            controller: controller(concurrency),
             in_flight: 0,
         }
     }
@@ -421,6 +469,17 @@ impl KeyControl {
             self.ledgers.entry(bucket).or_default()
         }
     }
+}
+
+/// What sets the limit of one key in place of the law's own.
+fn controller(concurrency: &Concurrency) -> Option<Box<dyn Controller>> {
+    Some(match concurrency {
+        Concurrency::Adaptive => return None,
+        Concurrency::Aimd(settings) => Box::new(Aimd::new(*settings)),
+        Concurrency::Fixed(settings) => Box::new(Fixed::new(*settings)),
+        Concurrency::Gradient(settings) => Box::new(Gradient::new(*settings)),
+        Concurrency::Custom(custom) => custom.make(),
+    })
 }
 
 /// Shut until something else happens.

@@ -6,7 +6,8 @@ use std::time::Duration;
 
 use crate::feedback::{Dimension, Fault, Feedback};
 
-pub use super::ask::{Ask, Cost, Fingerprint, Name, Priority, Replay};
+pub use super::ask::{Ask, Cost, Fingerprint, Name, Priority, PriorityError, Replay};
+use super::mode::Mode;
 use super::time::Time;
 
 /// The place of a key in its limiter. Never used again for another key.
@@ -100,6 +101,8 @@ pub enum GaveUp {
     Cancelled,
     /// The limiter was closed.
     Closed,
+    /// The limiter only observes, or is off: it repeats nothing.
+    NotEnforced,
 }
 
 /// Why an ask was not sent. Nothing of it was sent after its last response, if it had one.
@@ -321,6 +324,10 @@ pub enum What {
     SlotsLost(u32),
     /// The machine was suspended for about so long.
     Suspended(Duration),
+    /// What happens to requests that would have to wait.
+    Mode(Mode),
+    /// The settings were changed.
+    SettingsChanged,
     /// A quota was learned or changed its limit.
     Quota {
         /// What it counts.

@@ -28,18 +28,18 @@ pub(super) struct Attempt {
 }
 
 /// Everything that says "not before", for one poll.
-pub(super) struct Gates<'a> {
-    pub(super) keys: &'a KeyPool,
-    pub(super) control: &'a mut Control,
-    pub(super) key_ceilings: &'a [Ceilings],
-    pub(super) provider_ceilings: &'a Ceilings,
-    pub(super) overloaded_until: Time,
-    pub(super) allowances: Option<&'a Allowances>,
+struct Gates<'a> {
+    keys: &'a KeyPool,
+    control: &'a mut Control,
+    key_ceilings: &'a [Ceilings],
+    provider_ceilings: &'a Ceilings,
+    overloaded_until: Time,
+    allowances: Option<&'a Allowances>,
 }
 
 impl Gates<'_> {
     /// The key that can serve an ask now, or when and why not.
-    pub(super) fn choose_key(
+    fn choose_key(
         &mut self,
         entry: &Entry,
         lane: LaneId,
@@ -98,6 +98,25 @@ impl Gates<'_> {
 }
 
 impl Scheduler {
+    /// The key that can serve a waiting ask now, or when and why not.
+    pub(super) fn choose_key(
+        &mut self,
+        ticket: Ticket,
+        lane: LaneId,
+        now: Time,
+    ) -> Result<KeyId, (Time, Reason)> {
+        let entry = self.queue.entry(ticket).expect("a head is alive");
+        let mut gates = Gates {
+            keys: &self.keys,
+            control: &mut self.control,
+            key_ceilings: &self.key_ceilings,
+            provider_ceilings: &self.provider_ceilings,
+            overloaded_until: self.overload.until,
+            allowances: self.allowances.as_deref(),
+        };
+        gates.choose_key(entry, lane, now)
+    }
+
     /// A granted attempt is polled for the first time: from now on the server may count it.
     pub fn start(&mut self, ticket: Ticket, now: Time) {
         let Some(index) = self.attempt_of(ticket) else {

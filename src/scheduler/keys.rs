@@ -147,6 +147,18 @@ impl KeyPool {
         }
     }
 
+    /// Changes what refusals cost from now on; penalties that were given stay.
+    pub(crate) fn set_rules(
+        &mut self,
+        penalty: Penalty,
+        hint_scope: HintScope,
+        longest_park: Duration,
+    ) {
+        self.penalty = penalty;
+        self.hint_scope = hint_scope;
+        self.longest_park = longest_park;
+    }
+
     pub(crate) fn len(&self) -> usize {
         self.keys.len()
     }
@@ -219,6 +231,28 @@ impl KeyPool {
             }
         }
         gate
+    }
+
+    /// Until when a key rests as a whole, and why; none if it does not.
+    pub(crate) fn rest(&self, id: KeyId, now: Time) -> Option<(Time, Reason)> {
+        let key = self.key(id);
+        (key.parked_until > now).then_some((key.parked_until, key.park_reason))
+    }
+
+    /// The buckets of a key that rest, and until when.
+    pub(crate) fn bucket_rests(
+        &self,
+        id: KeyId,
+        now: Time,
+    ) -> impl Iterator<Item = (u32, Time)> + '_ {
+        let parks = self.key(id).bucket_parks.iter().copied();
+        parks.filter(move |&(_, until)| until > now)
+    }
+
+    /// Why the server refuses a key, whether that was confirmed, and when it is probed next.
+    pub(crate) fn fault(&self, id: KeyId) -> Option<(Fault, bool, Time)> {
+        let faulty = self.key(id).faulty.as_ref()?;
+        Some((faulty.fault, faulty.retired, faulty.probe_at))
     }
 
     /// Whether any key, or a bucket of one, is kept out of use.

@@ -12,9 +12,11 @@ pub mod ceiling;
 pub mod concurrency;
 mod control;
 pub mod events;
+pub mod explain;
 mod grants;
 pub mod keys;
 mod loans;
+pub mod mode;
 mod names;
 mod outcomes;
 pub mod pace;
@@ -39,8 +41,9 @@ use allowance::Allowances;
 use ceiling::Ceilings;
 use control::Control;
 use events::{Ask, Change, Cost, Fingerprint, Grant, KeyId, Name, Reason, Refusal, Ticket, What};
-use grants::{Attempt, Gates};
+use grants::Attempt;
 use keys::KeyPool;
+use mode::{Mode, Observed};
 use names::Names;
 use queue::{LaneId, Newcomer, Place, SlotQueue};
 use retry::Budget;
@@ -80,6 +83,8 @@ pub struct Scheduler {
     allowances: Option<Box<Allowances>>,
     /// What other processes are to be told.
     teller: Option<Box<Teller>>,
+    /// What would have become of what passed while it only observed.
+    observed: Observed,
     closed: bool,
 }
 
@@ -134,6 +139,7 @@ impl Scheduler {
             shut_lanes: Vec::new(),
             allowances: None,
             teller: None,
+            observed: Observed::default(),
             closed: false,
             settings,
         };
@@ -202,18 +208,10 @@ impl Scheduler {
         if self.closed {
             return Err(Refusal::Closed);
         }
-        if self.queue.is_full() {
-            return Err(Refusal::QueueFull {
-                limit: self.settings.queue,
-            });
-        }
         let pin = match ask.pin {
             Some(key) => Some(self.keys.find(key).ok_or(Refusal::UnknownKey { key })?),
             None => None,
         };
-        if let Some(fault) = self.keys.all_faulty(now) {
-            return Err(Refusal::AllKeysFaulty { fault });
-        }
         let patience = match (ask.deadline, self.settings.max_wait) {
             (Some(deadline), Some(max_wait)) => Some(deadline.min(max_wait)),
             (deadline, max_wait) => deadline.or(max_wait),
@@ -223,20 +221,12 @@ impl Scheduler {
             bucket: self.buckets.id(ask.bucket.as_ref()),
             pin,
         };
-        if !ask.estimated {
-            self.check_size(lane, &ask.cost)?;
+        let mut not_before = now + ask.not_before.unwrap_or_default();
+        if let Err(refusal) = self.admit(&ask, lane, deadline, not_before, now) {
+            self.on_refused_ask(refusal)?;
         }
-        let known = self.known_wait(lane, now);
-        if let Some((until, _)) = known.filter(|&(until, _)| until >= deadline) {
-            return Err(Refusal::AllKeysParked { until });
-        }
-        let not_before = now + ask.not_before.unwrap_or_default();
-        if not_before >= deadline {
-            let reason = Some(Reason::NotBefore);
-            return Err(Refusal::Deadline {
-                earliest: Some(not_before),
-                reason,
-            });
+        if self.settings.mode != Mode::Enforce {
+            not_before = now;
         }
         let newcomer = Newcomer {
             lane,
@@ -251,6 +241,40 @@ impl Scheduler {
         Ok(self.queue.push(newcomer, now))
     }
 
+    /// Whether an ask could be sent in time, as far as that is certain already.
+    fn admit(
+        &self,
+        ask: &Ask,
+        lane: LaneId,
+        deadline: Time,
+        not_before: Time,
+        now: Time,
+    ) -> Result<(), Refusal> {
+        if self.queue.is_full() {
+            return Err(Refusal::QueueFull {
+                limit: self.settings.queue,
+            });
+        }
+        if let Some(fault) = self.keys.all_faulty(now) {
+            return Err(Refusal::AllKeysFaulty { fault });
+        }
+        if !ask.estimated {
+            self.check_size(lane, &ask.cost)?;
+        }
+        let known = self.known_wait(lane, now);
+        if let Some((until, _)) = known.filter(|&(until, _)| until >= deadline) {
+            return Err(Refusal::AllKeysParked { until });
+        }
+        if not_before >= deadline {
+            let reason = Some(Reason::NotBefore);
+            return Err(Refusal::Deadline {
+                earliest: Some(not_before),
+                reason,
+            });
+        }
+        Ok(())
+    }
+
     /// The next grant, if anybody may go now.
     pub fn poll_grant(&mut self, now: Time) -> Option<Grant> {
         loop {
@@ -259,7 +283,7 @@ impl Scheduler {
             }
             let (ticket, key) = self.next_turn(now)?;
             let grant = self.grant(ticket, key, now);
-            if !self.reserve(grant) {
+            if self.settings.mode != Mode::Enforce || !self.reserve(grant) {
                 return Some(grant);
             }
         }
@@ -272,18 +296,15 @@ impl Scheduler {
         let mut granted = None;
         let mut shut = std::mem::take(&mut self.shut_lanes);
         shut.clear();
-        let mut gates = Gates {
-            keys: &self.keys,
-            control: &mut self.control,
-            key_ceilings: &self.key_ceilings,
-            provider_ceilings: &self.provider_ceilings,
-            overloaded_until: self.overload.until,
-            allowances: self.allowances.as_deref(),
-        };
         for (lane, ticket) in heads {
-            let entry = self.queue.entry(ticket).expect("a head is alive");
             let id = self.queue.lane_at(lane).id;
-            match gates.choose_key(entry, id, now) {
+            let chosen = if self.settings.mode == Mode::Enforce {
+                self.choose_key(ticket, id, now)
+            } else {
+                let gone = (Time::NEVER, Reason::Fault);
+                self.pass(ticket, id, now).ok_or(gone)
+            };
+            match chosen {
                 Ok(key) => {
                     granted = Some((ticket, key));
                     break;

@@ -11,8 +11,9 @@ use crate::feedback::{Class, Feedback};
 
 use super::Scheduler;
 use super::events::{Because, Gate, GaveUp, Outcome, Refusal, Ticket, Verdict, What};
+use super::mode::Mode;
 use super::names::Names;
-use super::retry::{self, Judgement, Tried};
+use super::retry::{self, Judgement};
 use super::time::Time;
 
 impl Scheduler {
@@ -42,8 +43,17 @@ impl Scheduler {
         } else {
             self.start(ticket, now);
         }
-        let learned = self.learn(index, ticket, outcome, now);
-        let verdict = self.verdict(index, ticket, outcome, learned, now);
+        let verdict = match self.settings.mode {
+            Mode::Enforce => {
+                let learned = self.learn(index, ticket, outcome, now);
+                self.verdict(index, ticket, outcome, learned, now)
+            }
+            Mode::Observe => {
+                self.learn(index, ticket, outcome, now);
+                self.unenforced(ticket, outcome)
+            }
+            Mode::Off => self.unenforced(ticket, outcome),
+        };
         match verdict {
             Verdict::Return { .. } => self.attempts[index].answered = true,
             Verdict::Again { not_before } => {
@@ -149,6 +159,16 @@ impl Scheduler {
         Some((retry::spread(&self.settings.retry, delay, random), lone))
     }
 
+    /// The verdict while nothing is enforced: nothing is repeated.
+    fn unenforced(&mut self, ticket: Ticket, outcome: &Outcome) -> Verdict {
+        let entry = self.queue.entry(ticket).expect("its attempt is alive");
+        let would_repeat = self.observe_end(entry.tried(), outcome);
+        Verdict::Return {
+            retry_at: None,
+            why: would_repeat.then_some(GaveUp::NotEnforced),
+        }
+    }
+
     fn verdict(
         &mut self,
         index: usize,
@@ -161,13 +181,7 @@ impl Scheduler {
         let random = self.rng.random::<f64>();
         let (settings, usual) = (&self.settings.retry, self.control.usual());
         let entry = self.queue.entry_mut(ticket).expect("its attempt is alive");
-        let tried = Tried {
-            replay: entry.replay,
-            refusals: entry.refusals,
-            errors: entry.errors,
-            key_faults: entry.key_faults,
-        };
-        let judgement = retry::judge(settings, tried, outcome);
+        let judgement = retry::judge(settings, entry.tried(), outcome);
         let refused_until = learned.key_until.max(learned.provider_until);
         let retry_at = (refused_until > now).then_some(refused_until);
         let give_up = |why| Verdict::Return { retry_at, why };

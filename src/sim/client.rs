@@ -7,6 +7,7 @@ use http::StatusCode;
 use crate::config::Settings;
 use crate::feedback::{self, Profile};
 use crate::scheduler::events::{Ask, Change, Cost, Fingerprint, Outcome, Replay, Ticket, Verdict};
+use crate::scheduler::explain::Explanation;
 use crate::{Scheduler, Time};
 
 use super::load::Job;
@@ -122,6 +123,12 @@ impl Paceline {
     #[must_use]
     pub fn changes(&self) -> &[Change] {
         self.changes.as_deref().unwrap_or_default()
+    }
+
+    /// What the scheduler is up to, and why.
+    #[must_use]
+    pub fn explain(&self, now: Time) -> Explanation {
+        self.scheduler.explain(now)
     }
 
     fn note_changes(&mut self) {

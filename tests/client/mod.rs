@@ -4,6 +4,7 @@ mod cancelling;
 mod chain;
 mod layers;
 mod listening;
+mod operating;
 mod provider;
 mod redirects;
 mod runtimes;

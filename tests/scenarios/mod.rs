@@ -4,6 +4,7 @@
 //! --nocapture` shows it. A debug build runs the first seeds and judges each for itself;
 //! `cargo test --release` runs all and judges their medians too.
 
+mod explained;
 mod report;
 
 use std::path::PathBuf;

@@ -72,8 +72,8 @@ impl Cap {
         }
     }
 
-    #[cfg(test)]
-    fn limit(&self) -> Option<u32> {
+    /// How many may be in flight; none while that is not believed to be limited.
+    pub(crate) fn limit(&self) -> Option<u32> {
         match self.belief {
             Belief::Capped { cap, .. } => Some(cap),
             _ => None,

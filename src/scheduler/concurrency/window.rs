@@ -52,6 +52,13 @@ impl VerifiedWindow {
         }
     }
 
+    /// Sets the most that may be in flight.
+    pub(crate) fn set_most(&mut self, max: u32) {
+        self.max = f64::from(max.max(1));
+        self.window = self.window.min(self.max);
+        self.verified = self.verified.min(self.max);
+    }
+
     /// How many may be in flight `since_start` seconds after the first send: before the first
     /// answer a little more with time, or a service that takes long would hold up everything.
     pub(crate) fn allowance(&self, since_start: f64) -> f64 {

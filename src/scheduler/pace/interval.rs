@@ -90,6 +90,24 @@ impl Interval {
         }
     }
 
+    /// Changes the settings; each key keeps its interval, within the new bounds.
+    pub(crate) fn set(&mut self, settings: IntervalSettings) {
+        self.settings = settings;
+        let (least, most) = (settings.min.as_secs_f64(), settings.max.as_secs_f64());
+        for key in &mut self.keys {
+            key.current = key.current.max(least).min(most.max(least));
+        }
+    }
+
+    /// The rate of a key in requests per second.
+    pub(crate) fn rate(&self, key: KeyId) -> f64 {
+        let interval = match self.keys.get(key.index()) {
+            Some(key) => key.interval(&self.settings),
+            None => self.settings.min.as_secs_f64(),
+        };
+        interval.max(1e-9).recip()
+    }
+
     pub(crate) fn gate(&self, key: KeyId, now: Time) -> Gate {
         let next = self
             .keys

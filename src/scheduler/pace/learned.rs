@@ -59,6 +59,14 @@ impl Default for Learned {
 }
 
 impl Learned {
+    /// One that is told of attempts which it has not seen begin.
+    pub(crate) fn for_keys(count: usize) -> Self {
+        Self {
+            keys: (0..count).map(|_| KeyPace::default()).collect(),
+            ..Self::default()
+        }
+    }
+
     /// Whether and when the pace lets the key send.
     pub(crate) fn gate(&self, key: KeyId, timing: &Timing, now: Time) -> Gate {
         let Some(track) = self.keys.get(key.index()) else {

@@ -100,6 +100,16 @@ impl Pace {
         }
     }
 
+    /// Changes the settings for so many keys. A pace of the same kind keeps what it has learned.
+    pub(crate) fn set(&mut self, settings: PaceSettings, keys: usize, seed: u64) {
+        match (&mut *self, settings) {
+            (Self::Learned(_), PaceSettings::Learned) | (Self::Off, PaceSettings::Off) => {}
+            (Self::Interval(interval), PaceSettings::Interval(settings)) => interval.set(settings),
+            (_, PaceSettings::Learned) => *self = Self::Learned(Learned::for_keys(keys)),
+            (_, settings) => *self = Self::new(settings, seed),
+        }
+    }
+
     /// Whether and when the pace lets the key send.
     pub(crate) fn gate(&self, key: KeyId, timing: &Timing, now: Time) -> Gate {
         match self {
@@ -115,6 +125,15 @@ impl Pace {
             Self::Learned(learned) => learned.is_known(key),
             Self::Interval(_) => true,
             Self::Off => false,
+        }
+    }
+
+    /// The rate of a key in requests per second; none while none is known.
+    pub(crate) fn rate(&self, key: KeyId) -> Option<f64> {
+        match self {
+            Self::Learned(learned) => Some(learned.rate(key)).filter(|rate| rate.is_finite()),
+            Self::Interval(interval) => Some(interval.rate(key)),
+            Self::Off => None,
         }
     }
 

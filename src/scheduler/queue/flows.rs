@@ -7,12 +7,14 @@
 //! costs its tenant nothing. The tags are one set for all lanes: asks that are pinned to a key
 //! count like the others.
 
+use std::cmp::Reverse;
 use std::collections::{HashMap, VecDeque};
 
 use slab::Slab;
 use smallvec::SmallVec;
 
-use super::super::events::{Cost, Name};
+use super::super::events::{Cost, Name, Priority};
+use super::super::explain::{ClassDepth, TenantDepth};
 
 /// The order of a tenant among those of its class: lower goes first.
 pub(super) type Turn = (u64, u64, u32);
@@ -36,7 +38,7 @@ pub(super) struct Flows {
 #[derive(Debug)]
 pub(super) struct Flow {
     pub(super) class: u8,
-    tenant: Option<Name>,
+    pub(super) tenant: Option<Name>,
     tag: u64,
     turn: u64,
     /// Live asks, waiting or in flight.
@@ -141,6 +143,38 @@ impl Flows {
 
     pub(super) fn flow(&self, flow: u32) -> &Flow {
         &self.flows[flow as usize]
+    }
+
+    /// How many wait in each class, the highest first, and of each tenant, the most first. One of
+    /// the flow `alone` waits in no lane.
+    pub(super) fn depths(&self, alone: Option<u32>) -> (Vec<ClassDepth>, Vec<TenantDepth>) {
+        let mut classes: HashMap<u8, usize> = HashMap::new();
+        let mut tenants: HashMap<Option<&Name>, usize> = HashMap::new();
+        for (index, flow) in &self.flows {
+            let in_lanes = flow.lanes.iter().map(|&(_, count)| count as usize);
+            let waiting = in_lanes.sum::<usize>() + usize::from(alone == Some(index as u32));
+            if waiting > 0 {
+                *classes.entry(flow.class).or_default() += waiting;
+                *tenants.entry(flow.tenant.as_ref()).or_default() += waiting;
+            }
+        }
+        let mut classes: Vec<_> = classes
+            .into_iter()
+            .map(|(class, waiting)| ClassDepth {
+                priority: Priority(class),
+                waiting,
+            })
+            .collect();
+        classes.sort_unstable_by_key(|class| Reverse(class.priority));
+        let mut tenants: Vec<_> = tenants
+            .into_iter()
+            .map(|(tenant, waiting)| TenantDepth {
+                tenant: tenant.cloned(),
+                waiting,
+            })
+            .collect();
+        tenants.sort_unstable_by(|a, b| b.waiting.cmp(&a.waiting).then(a.tenant.cmp(&b.tenant)));
+        (classes, tenants)
     }
 
     /// An ask of the flow was granted.

@@ -15,6 +15,8 @@ use slab::Slab;
 use smallvec::SmallVec;
 
 use super::events::{Cost, KeyId, Name, Priority, Replay, Ticket};
+use super::explain::{ClassDepth, TenantDepth};
+use super::retry::Tried;
 use super::time::Time;
 use flows::Flows;
 pub(crate) use lane::LaneId;
@@ -61,6 +63,21 @@ pub(crate) struct Entry {
 }
 
 impl Entry {
+    /// What has been tried for it.
+    pub(crate) fn tried(&self) -> Tried {
+        Tried {
+            replay: self.replay,
+            refusals: self.refusals,
+            errors: self.errors,
+            key_faults: self.key_faults,
+        }
+    }
+
+    /// When it was submitted.
+    pub(crate) fn submitted(&self) -> Time {
+        Time::from_nanos(u64::try_from(self.submitted).unwrap_or(0))
+    }
+
     /// Keeps the ask from a key until a moment.
     pub(crate) fn bar(&mut self, key: KeyId, until: Time) {
         self.barred = (key, until);
@@ -124,6 +141,11 @@ impl SlotQueue {
     /// Whether as many wait as may.
     pub(crate) fn is_full(&self) -> bool {
         self.waiting >= self.bound
+    }
+
+    /// Sets how many may wait.
+    pub(crate) fn set_bound(&mut self, bound: usize) {
+        self.bound = bound;
     }
 
     /// How many wait, asleep ones included.
@@ -211,6 +233,28 @@ impl SlotQueue {
     /// The next moment at which [`SlotQueue::wake`] does something.
     pub(crate) fn next_wake(&self) -> Option<Time> {
         self.asleep.first().map(|&(until, _)| until)
+    }
+
+    /// How many are out of the queue until a moment.
+    pub(crate) fn asleep(&self) -> usize {
+        self.asleep.len()
+    }
+
+    /// The first who is out of the queue until a moment, and that moment.
+    pub(crate) fn next_asleep(&self) -> Option<(Ticket, Time)> {
+        let &(until, slot) = self.asleep.first()?;
+        Some((self.ticket(slot), until))
+    }
+
+    /// The tenant of a live ticket.
+    pub(crate) fn tenant(&self, ticket: Ticket) -> Option<&Name> {
+        self.flows.flow(self.entry(ticket)?.flow).tenant.as_ref()
+    }
+
+    /// How many wait in each class, the highest first, and of each tenant, the most first.
+    pub(crate) fn depths(&self) -> (Vec<ClassDepth>, Vec<TenantDepth>) {
+        let alone = self.express.map(|slot| self.entries[slot as usize].flow);
+        self.flows.depths(alone)
     }
 
     /// The lanes whose heads may go, in their order, and when the first of the others may. A lane

@@ -47,7 +47,26 @@ pub(crate) struct Spend {
     marks: SmallVec<[Mark; 2]>,
 }
 
+/// Where one quota stands.
+#[derive(Clone, Debug)]
+pub(crate) struct Standing {
+    pub(crate) dimension: Dimension,
+    /// The server's limit, if it told one.
+    pub(crate) limit: Option<f64>,
+    /// What is left, by the model.
+    pub(crate) left: f64,
+    /// When it comes back: all of it, or what was taken first.
+    pub(crate) ends: Option<Time>,
+    /// How it is taken to refill.
+    pub(crate) law: &'static str,
+}
+
 impl Ledger {
+    /// Where each quota stands now.
+    pub(crate) fn standings(&self, now: Time) -> impl Iterator<Item = Standing> + '_ {
+        self.quotas.iter().map(move |quota| quota.standing(now))
+    }
+
     /// Whether any quota was ever reported.
     pub(crate) fn is_told(&self) -> bool {
         !self.quotas.is_empty()

@@ -12,6 +12,7 @@ use crate::scheduler::sends::Sends;
 use crate::scheduler::time::Time;
 use crate::scheduler::timing::Timing;
 
+use super::Standing;
 use super::edge::{Edge, Seeing};
 use super::reading::{Seen, Span, Told};
 use super::refill::Refill;
@@ -198,6 +199,25 @@ impl Quota {
     /// The whole quota, if the server told it.
     pub(super) fn told_limit(&self) -> Option<f64> {
         self.limit_told.then_some(self.limit)
+    }
+
+    /// Where it stands. The level is not brought up to `now`: looking must change nothing.
+    pub(super) fn standing(&self, now: Time) -> Standing {
+        let told = self.last.as_ref().map(|seen| seen.reset.latest);
+        let fixed = self.law == Law::Fixed && !self.edge.is_assumed();
+        let ends = if fixed { Some(self.edge.latest) } else { told };
+        let left = match self.law {
+            Law::Fixed if fixed && now >= self.edge.latest => self.limit,
+            Law::Bucket => self.level + self.refill.rate() * now.secs_since(self.at).max(0.0),
+            _ => self.level,
+        };
+        Standing {
+            dimension: self.dimension,
+            limit: self.told_limit(),
+            left: left.min(self.limit).max(0.0),
+            ends: ends.filter(|&at| at > now),
+            law: self.law.name(),
+        }
     }
 
     pub(super) fn last_read(&self) -> Time {
