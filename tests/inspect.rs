@@ -42,27 +42,42 @@ fn every_recorded_response_is_answered_in_order() {
     let answers = answers(input.join("\n").as_bytes());
     assert_eq!(answers.len(), cases.len());
     for (case, answer) in cases.iter().zip(&answers) {
-        let expect = &case["expect"];
-        assert_eq!(answer["class"], expect["class"], "{}", case["id"]);
-        assert_eq!(
-            answer["retry_after_ms"], expect["retry_after_ms"],
-            "{}",
-            case["id"]
-        );
+        let (expect, id) = (&case["expect"], &case["id"]);
+        assert_eq!(answer["class"], expect["class"], "{id}");
+        assert_eq!(answer["retry_after_ms"], expect["retry_after_ms"], "{id}");
+        // What the wire does not say has no field.
         assert_eq!(
             answer.get("should_retry"),
             expect.get("should_retry"),
-            "{}",
-            case["id"]
+            "{id}"
         );
-        let count = |quotas: &Value| quotas.as_array().map(Vec::len);
         assert_eq!(
-            count(&answer["quotas"]),
-            count(&expect["quotas"]),
-            "{}",
-            case["id"]
+            super::vendors::quotas_of(answer),
+            super::vendors::quotas_of(expect),
+            "{id}"
         );
+        assert_eq!(fields(answer), fields(expect), "{id}");
     }
+}
+
+/// The names of the fields of an answer and of its quotas, which are as much of its form as their
+/// values are.
+fn fields(answer: &Value) -> Vec<String> {
+    let names = |object: &Value| {
+        let object = object.as_object().unwrap();
+        let mut names: Vec<_> = object.keys().map(String::as_str).collect();
+        names.sort_unstable();
+        names.join(" ")
+    };
+    let mut all: Vec<_> = answer["quotas"]
+        .as_array()
+        .unwrap()
+        .iter()
+        .map(names)
+        .collect();
+    all.sort_unstable();
+    all.push(names(answer));
+    all
 }
 
 #[test]

@@ -5,8 +5,7 @@
 
 use std::borrow::Cow;
 
-use super::Reset;
-use super::codes::{about_key, code, contains, guess, violated};
+use super::codes::{about_key, code, contains, contended, guess, violated};
 use super::draft::{Draft, Source, seconds};
 use super::durations::duration;
 use super::findings::Findings;
@@ -16,6 +15,7 @@ use super::text;
 use super::values::{Decimal, LONGEST_WAIT, Unit, Written, count};
 use super::vendors::{Code, Field, Says, Text, Told, Vendor, all};
 use super::xml;
+use super::{Dimension, Reset};
 
 /// Reads a body into findings.
 pub(crate) fn read<'a>(
@@ -85,7 +85,8 @@ impl<'a> Reader<'_, 'a> {
         let Some((&name, outer)) = place.path.split_last() else {
             return;
         };
-        let fields = self.vendor.own.fields.iter();
+        let own = &self.vendor.own;
+        let fields = own.fields.iter().filter(|_| self.refused || own.ok_bodies);
         let shared = all()
             .flat_map(|vendor| vendor.fields)
             .filter(|_| self.refused);
@@ -118,6 +119,7 @@ impl<'a> Reader<'_, 'a> {
                     self.sentence(text, own_only);
                 } else if text.len() <= LONGEST_CODE {
                     self.code_of(text, own_only, name == b"type");
+                    self.templates(self.vendor.own.texts.iter(), text);
                 }
             }
             Scalar::Number(number) if says(name) => self.own_code(number),
@@ -165,8 +167,9 @@ impl<'a> Reader<'_, 'a> {
             None if !own_only => evidence.guess = evidence.guess.max(guess(text)),
             None => {}
         }
-        if !own_only && contains(text, b"concurren") {
-            evidence.concurrency = true;
+        if !own_only {
+            evidence.concurrency |= contains(text, b"concurren");
+            evidence.contended |= contended(text);
         }
     }
 
@@ -183,25 +186,42 @@ impl<'a> Reader<'_, 'a> {
     }
 
     fn sentence(&mut self, message: &'a [u8], own_only: bool) {
-        let now = self.found.tally.now;
         let own = self.vendor.own.texts.iter();
         let shared = all().flat_map(|vendor| vendor.texts).filter(|_| !own_only);
-        let mut any = false;
-        for template in own.chain(shared) {
-            if let Some(told) = text::find(template.words, message, now) {
-                any = true;
-                self.template(template, &told);
-            }
-        }
+        let any = self.templates(own.chain(shared), message);
         if own_only && !any {
             return;
+        }
+        // A few codes are whole sentences: "Limit Exceeded".
+        if message.len() <= LONGEST_CODE
+            && let Some(says) = code(self.vendor, message, own_only)
+        {
+            self.found.evidence.code = self.found.evidence.code.max(Some(says));
         }
         let evidence = &mut self.found.evidence;
         evidence.window = evidence.window.or_else(|| text::window(message));
         let message = &message[..message.len().min(text::LONGEST)];
         evidence.concurrency |=
             contains(message, b"concurren") || contains(message, b"simultaneous");
+        evidence.contended |= contended(message);
         evidence.key = evidence.key.max(about_key(message));
+    }
+
+    /// Looks for templates in a message; tells whether there is one.
+    fn templates<'t>(
+        &mut self,
+        templates: impl Iterator<Item = &'t Text>,
+        message: &'a [u8],
+    ) -> bool {
+        let now = self.found.tally.now;
+        let mut any = false;
+        for template in templates {
+            if let Some(told) = text::find(template.words, message, now) {
+                any = true;
+                self.template(template, &told);
+            }
+        }
+        any
     }
 
     fn template(&mut self, template: &Text, told: &text::Found) {
@@ -221,7 +241,9 @@ impl<'a> Reader<'_, 'a> {
         if found.text_wait.is_none() {
             found.text_wait = wait.map(|wait| wait.wait(Unit::Seconds, now));
         }
+        let crowded = template.names.dimension == Dimension::Concurrent;
         let counts = told.used.is_some() || told.remaining.is_some() || told.window.is_some();
+        let counts = counts || crowded && told.limit.is_some();
         if !counts {
             return;
         }
@@ -358,10 +380,14 @@ impl<'a> Reader<'_, 'a> {
 
 impl Field {
     fn is(&self, path: &[&[u8]]) -> bool {
+        let (end, whole) = match self.path.strip_prefix('.') {
+            Some(whole) => (whole, true),
+            None => (self.path, false),
+        };
         let mut names = path.iter().rev();
-        self.path
-            .rsplit('.')
+        end.rsplit('.')
             .all(|name| names.next().is_some_and(|at| *at == name.as_bytes()))
+            && !(whole && names.next().is_some())
     }
 }
 
@@ -371,7 +397,7 @@ fn says(name: &[u8]) -> bool {
 }
 
 /// The names under which bodies keep codes and sentences about the response.
-const NAMES: [&str; 47] = [
+const NAMES: [&str; 48] = [
     "code",
     "type",
     "error",
@@ -390,6 +416,7 @@ const NAMES: [&str; 47] = [
     "result",
     "text",
     "kind",
+    "label",
     "period",
     "error_code",
     "error_type",

@@ -60,6 +60,7 @@ mod tests {
         }
         writeln!(page, ": {}", vendor.notes)?;
         let mut first = true;
+        let also = code(vendor.also.iter().copied());
         let mut item = |name: &str, text: String| {
             if text.is_empty() {
                 return Ok(());
@@ -68,6 +69,7 @@ mod tests {
             writeln!(page, "{gap}- {name}: {text}")
         };
         let names = |headers: &'static [Header]| code(headers.iter().map(|header| header.name));
+        item("also called", also)?;
         item("read", names(vendor.headers))?;
         item("codes", code(vendor.codes.iter().map(|code| code.0)))?;
         let own = &vendor.own;

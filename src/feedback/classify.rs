@@ -63,6 +63,9 @@ fn verdict(status: u16, own: &Own, found: &Findings<'_>) -> Option<Says> {
     if let Some(guess) = evidence.guess.and_then(|guess| at(guess, status)) {
         return Some(guess);
     }
+    if let (503, false, Some(shows)) = (status, spent, evidence.shows) {
+        return Some(shows);
+    }
     Some(match status {
         429 | 420 => match evidence.shows {
             Some(says) => says,
@@ -72,7 +75,10 @@ fn verdict(status: u16, own: &Own, found: &Findings<'_>) -> Option<Says> {
         // A refusal that looks like a denial needs a sign: nothing left, or a time to come back.
         403 if spent || hinted => Says::Rate,
         503 if spent => Says::Rate,
-        503 if hinted || evidence.shows.is_some() => Says::Overloaded,
+        503 if hinted => Says::Overloaded,
+        // Refused with an odd status, with nothing left, and with a time to come back.
+        400 | 406 | 409 | 418 if spent && hinted => Says::Rate,
+        409 | 423 if evidence.contended => Says::Transient,
         498 | 529 => Says::Overloaded,
         401 => evidence.key.unwrap_or(Says::Unauthorized),
         403 => match evidence.key {
@@ -123,6 +129,8 @@ fn at(says: Says, status: u16) -> Option<Says> {
 fn with_words(code: Says, evidence: &Evidence, drafts: &[Draft<'_>]) -> Says {
     match code {
         Says::Unauthorized if evidence.key == Some(Says::Revoked) => Says::Revoked,
+        // A protection of the server stands before the limit that its code names.
+        Says::Rate if evidence.shows == Some(Says::Overloaded) => Says::Overloaded,
         // One code for the day and for too many at once (Salesforce).
         Says::Quota if evidence.concurrency && !drafts.iter().any(Draft::spent) => {
             Says::Concurrency

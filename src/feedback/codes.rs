@@ -73,6 +73,23 @@ pub(crate) fn about_key(message: &[u8]) -> Option<Says> {
     (key && bad).then_some(Says::Unauthorized)
 }
 
+/// Whether a message says that somebody else was at work on the same thing.
+pub(crate) fn contended(message: &[u8]) -> bool {
+    [
+        "lock",
+        "contention",
+        "collision",
+        "in progress",
+        "in-progress",
+        "in_progress",
+        "in_use",
+        "try again",
+        "retry",
+    ]
+    .iter()
+    .any(|word| contains(message, word.as_bytes()))
+}
+
 /// Which quota a violation's id names: `GenerateRequestsPerDayPerProjectPerModel-FreeTier`.
 pub(crate) fn violated(id: &str) -> Key<'_> {
     let has = |word: &str| id.contains(word);

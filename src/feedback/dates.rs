@@ -6,8 +6,8 @@ use std::time::Duration;
 
 use super::values::{Decimal, NANOS};
 
-/// An instant as RFC 3339 writes it, also without seconds, without a zone (UTC) or with a blank
-/// for the `T`. Nanoseconds since 1970.
+/// An instant as RFC 3339 writes it, also without seconds, without a zone (UTC), or with blanks
+/// for the `T` and before the zone. Nanoseconds since 1970.
 pub(crate) fn rfc3339(text: &[u8]) -> Option<(i64, Duration)> {
     let (date, rest) = text.split_first_chunk::<16>()?;
     let signs = [date[4], date[7], date[13]] == *b"--:" && matches!(date[10], b'T' | b't' | b' ');
@@ -47,6 +47,7 @@ pub(crate) fn rfc3339(text: &[u8]) -> Option<(i64, Duration)> {
 pub(crate) fn read(text: &[u8], now: i64) -> Option<i64> {
     let text = text.trim_ascii();
     imf(text)
+        .or_else(|| mail(text))
         .or_else(|| asctime(text))
         .or_else(|| javascript(text))
         .or_else(|| rfc850(text, now))
@@ -61,6 +62,23 @@ pub(crate) fn imf(text: &[u8]) -> Option<i64> {
     if !matches!(&text[25..], b" GMT" | b" UTC") {
         return None;
     }
+    day_and_time(text)
+}
+
+/// `Tue, 10 Mar 2026 12:01:30 +0000`, as mail writes it
+fn mail(text: &[u8]) -> Option<i64> {
+    let (start, offset) = text.split_at_checked(26)?;
+    if &start[3..5] != b", " || start[7] != b' ' || start[11] != b' ' || start[16] != b' ' {
+        return None;
+    }
+    if start[25] != b' ' || !matches!(offset.first(), Some(b'+' | b'-')) {
+        return None;
+    }
+    day_and_time(start)?.checked_sub(zone(offset)?)
+}
+
+/// `10 Mar 2026 12:01:30` after a weekday of five letters
+fn day_and_time(text: &[u8]) -> Option<i64> {
     let days = days(
         number(&text[12..16])?,
         month(&text[8..11])?,
@@ -132,8 +150,13 @@ fn javascript(text: &[u8]) -> Option<i64> {
 
 /// Seconds that a zone is ahead of UTC: `Z`, nothing, `+01:00`, `-0530`, `+01`.
 fn zone(text: &[u8]) -> Option<i64> {
+    if text == b" UTC" || text == b" GMT" {
+        return Some(0);
+    }
     let (sign, digits) = match text {
         [] | [b'Z' | b'z'] => return Some(0),
+        // Ruby and Postgres put a blank before it.
+        [b' ', rest @ ..] if matches!(rest.first(), Some(b'+' | b'-')) => return zone(rest),
         [b'+', rest @ ..] => (1, rest),
         [b'-', rest @ ..] => (-1, rest),
         _ => return None,

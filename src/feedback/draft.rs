@@ -143,7 +143,8 @@ impl<'a> Draft<'a> {
                 && self.window.is_some();
         }
         if self.from.max(other.from) == Source::Words {
-            return self.window.is_some() && self.window == other.window;
+            let named = self.window.is_some() || self.dimension == Dimension::Concurrent;
+            return named && self.window == other.window;
         }
         // `x-ratelimit` and `x-rate-limit` are two spellings of one; windows are never borrowed.
         self.from == Source::Header

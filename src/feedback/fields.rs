@@ -5,6 +5,7 @@
 //! without a name, and two strings in a row. Where a strict parser reads a field, this one reads
 //! the same. A member that cannot be read spoils its field and no other.
 
+use std::borrow::Cow;
 use std::time::Duration;
 
 use smallvec::SmallVec;
@@ -229,7 +230,7 @@ fn describe<'a>(tally: &mut Tally<'a>, key: &Key<'a>, mut live: Draft<'a>, polic
     if let Some(at) = mine {
         live.window = policies[at].window.and_then(seconds);
         if let Some(name) = policies[at].name {
-            live.scope = name.into();
+            live.scope = unescaped(name);
         }
         // Where units differ, nobody can tell which of them is left.
         let one = policies.iter().all(|policy| policy.unit == unit);
@@ -265,11 +266,24 @@ fn described<'a>(key: &Key<'a>, policy: &Member<'a>) -> Draft<'a> {
 
 fn labelled<'a>(key: &Key<'a>, name: Option<&'a str>, unit: Option<&str>) -> Draft<'a> {
     let mut draft = Draft::new(key, Source::Field);
-    draft.scope = name.unwrap_or(key.scope).into();
+    draft.scope = unescaped(name.unwrap_or(key.scope));
     if unit.is_some() {
         (draft.dimension, draft.plain) = (dimension(unit), false);
     }
     draft
+}
+
+/// A name without the backslashes that stand before quotes in it.
+fn unescaped(name: &str) -> Cow<'_, str> {
+    if !name.contains('\\') {
+        return name.into();
+    }
+    let mut escaped = false;
+    let kept = name.chars().filter(|&letter| {
+        escaped = letter == '\\' && !escaped;
+        !escaped
+    });
+    kept.collect::<String>().into()
 }
 
 /// What a quota unit counts. One that nobody knows never feeds the count of requests.
@@ -317,7 +331,11 @@ pub(crate) fn members<'a>(value: &'a [u8], all: &mut Members<'a>) -> Option<()> 
         let (end, sign) = part(rest);
         let text = trim(&rest[..end]);
         if !text.is_empty() {
-            member.take(text, sign.map(|sign| rest[..end].split_at(sign)))?;
+            let sides = sign.map(|sign| rest[..end].split_at(sign));
+            // A word without a value after the first is a parameter that is true.
+            if !told || sides.is_some() || text.starts_with(b"\"") {
+                member.take(text, sides)?;
+            }
             told = true;
         }
         let separator = rest.get(end).copied();

@@ -50,6 +50,8 @@ pub(crate) struct Evidence {
     pub(crate) too_large: bool,
     /// The words "concurrent" or "at once".
     pub(crate) concurrency: bool,
+    /// Words for somebody else at work on the same thing.
+    pub(crate) contended: bool,
     /// What the words say about the key.
     pub(crate) key: Option<Says>,
     /// The body said something that can be read.

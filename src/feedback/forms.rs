@@ -216,8 +216,10 @@ fn percentages<'a>(tally: &mut Tally<'a>, key: &Key<'a>, value: &'a [u8]) {
                     return;
                 };
                 for draft in &mut tally.drafts[first..] {
-                    let full = draft.used.is_some_and(|used| used >= 100.0);
-                    if full && draft.reset.is_none() {
+                    // A score falls all the time, access is only regained once it is lost.
+                    let told = *name == b"reset_time_duration"
+                        || draft.used.is_some_and(|used| used >= 100.0);
+                    if told && draft.reset.is_none() {
                         draft.reset = Some(Reset {
                             after,
                             grain: Duration::from_secs(minutes as u64),

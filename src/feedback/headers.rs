@@ -88,10 +88,12 @@ fn take<'a>(
 }
 
 fn yes_or_no(value: &[u8]) -> Option<bool> {
-    match value {
-        b"true" => Some(true),
-        b"false" => Some(false),
-        _ => None,
+    if value.eq_ignore_ascii_case(b"true") {
+        Some(true)
+    } else if value.eq_ignore_ascii_case(b"false") {
+        Some(false)
+    } else {
+        None
     }
 }
 

@@ -59,9 +59,10 @@ pub fn read(
 ) -> Feedback {
     let vendor = profile.vendor();
     let refused = status.as_u16() >= 400;
-    let date = headers
-        .get(header::DATE)
-        .and_then(|date| dates::imf(date.as_bytes()));
+    let date = headers.get(header::DATE).and_then(|date| {
+        dates::imf(date.as_bytes())
+            .or_else(|| dates::read(date.as_bytes(), nanos(received) / 1_000_000_000))
+    });
     let now = date.map_or_else(
         || nanos(received),
         |secs| secs.saturating_mul(1_000_000_000),

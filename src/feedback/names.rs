@@ -166,15 +166,24 @@ fn window(words: &str) -> (&str, u32) {
                 return (rest, seconds);
             }
             if let Some(rest) = rest.strip_suffix('-') {
-                return (
+                let (rest, times) = counted(rest);
+                let rest =
                     rest.strip_suffix("-per")
-                        .unwrap_or(if rest == "per" { "" } else { rest }),
-                    seconds,
-                );
+                        .unwrap_or(if rest == "per" { "" } else { rest });
+                return (rest, seconds.saturating_mul(times));
             }
         }
     }
     (words, 0)
+}
+
+/// Takes the number off the end that says how many of a window: `tokens-5` before `minute`.
+fn counted(words: &str) -> (&str, u32) {
+    let (rest, number) = words.rsplit_once('-').unwrap_or(("", words));
+    match number.parse() {
+        Ok(times) if times > 0 => (rest, times),
+        _ => (words, 1),
+    }
 }
 
 /// Whether "limit" stands in a name. Its rarest letter is looked for in eight bytes at a time.
@@ -214,7 +223,7 @@ enum Word {
 }
 
 /// Words for parts; of two that end alike, the longer stands first.
-const WORDS: [(&str, Word); 45] = [
+const WORDS: [(&str, Word); 50] = [
     (
         "reset-after-seconds",
         Word::Part(Part::ResetAfter(Unit::Seconds)),
@@ -224,6 +233,14 @@ const WORDS: [(&str, Word); 45] = [
     ("retry-after", Word::Wait),
     ("retryafter", Word::Wait),
     ("reset-after", Word::Part(Part::ResetAfter(Unit::Seconds))),
+    (
+        "reset-in-seconds",
+        Word::Part(Part::ResetAfter(Unit::Seconds)),
+    ),
+    ("reset-seconds", Word::Part(Part::ResetAfter(Unit::Seconds))),
+    ("reset-in-ms", Word::Part(Part::ResetAfter(Unit::Millis))),
+    ("reset-at", Word::Part(Part::Reset(Unit::Seconds))),
+    ("resets-at", Word::Part(Part::Reset(Unit::Seconds))),
     ("reset-in", Word::Part(Part::ResetAfter(Unit::Seconds))),
     ("resets-in", Word::Part(Part::ResetAfter(Unit::Seconds))),
     ("reset-timestamp", Word::Part(Part::ResetDate)),

@@ -35,17 +35,22 @@ impl Profile {
     /// Stripe.
     pub const STRIPE: Self = Self(vendors::row("stripe"));
 
-    /// The profile of this name, in any case; `_` counts as `-`. None if no vendor has it.
+    /// The profile of this name, or of another that the vendor goes by; only letters and digits
+    /// count, in any case. None if no vendor has it.
     #[must_use]
     pub fn by_name(name: &str) -> Option<Self> {
-        let same = |known: &str| {
-            known.len() == name.len()
-                && known.bytes().zip(name.bytes()).all(|(known, byte)| {
-                    let byte = if byte == b'_' { b'-' } else { byte };
-                    known.eq_ignore_ascii_case(&byte)
-                })
+        let letters = |name: &str| {
+            let letters = name.bytes().filter(u8::is_ascii_alphanumeric);
+            letters
+                .map(|byte| byte.to_ascii_lowercase())
+                .collect::<Vec<_>>()
         };
-        vendors::all().find(|vendor| same(vendor.name)).map(Self)
+        let wanted = letters(name);
+        let named = |known: &str| letters(known) == wanted;
+        vendors::all()
+            .find(|vendor| named(vendor.name))
+            .or_else(|| vendors::all().find(|vendor| vendor.also.iter().any(|also| named(also))))
+            .map(Self)
     }
 
     /// The profile of the vendor that serves this host; the closest pattern wins. None if no
@@ -163,22 +168,37 @@ mod tests {
 
     #[test]
     fn every_name_is_given_once_and_found() {
-        let mut names: Vec<_> = Profile::names().collect();
+        let also = vendors::all().flat_map(|vendor| vendor.also.iter().copied());
+        let mut names: Vec<_> = Profile::names().chain(also).collect();
         let count = names.len();
         names.sort_unstable();
         names.dedup();
         assert_eq!(names.len(), count, "a name is given twice");
-        for name in names {
-            assert_eq!(
-                Profile::by_name(name).map(|profile| profile.name()),
-                Some(name)
-            );
+        for vendor in vendors::all() {
+            for name in vendor.also.iter().chain([&vendor.name]) {
+                let found = Profile::by_name(name).map(|profile| profile.name());
+                assert_eq!(found, Some(vendor.name), "{name}");
+            }
         }
         assert_eq!(
             Profile::by_name("AZURE_OPENAI").map(|found| found.name()),
             Some("azure-openai")
         );
         assert_eq!(Profile::by_name("nobody"), None);
+    }
+
+    #[test]
+    fn fields_of_successes_are_known_by_their_whole_path() {
+        for vendor in vendors::all().filter(|vendor| vendor.own.ok_bodies) {
+            for field in vendor.own.fields {
+                assert!(
+                    field.path.starts_with('.'),
+                    "{}: {}",
+                    vendor.name,
+                    field.path
+                );
+            }
+        }
     }
 
     #[test]

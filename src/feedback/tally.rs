@@ -14,7 +14,7 @@ use super::draft::{
     Draft, LIMIT, REMAINING, RESET, RESET_AFTER, RESET_DATE, RESETS, Source, USED, VIOLATED,
     WINDOW, seconds,
 };
-use super::durations::duration;
+use super::durations::{self, duration};
 use super::scope::owned;
 use super::values::{Unit, Written, count, grouped};
 use super::vendors::{Key, Own, Part};
@@ -83,7 +83,9 @@ impl<'a> Tally<'a> {
                     (Some(number), Unit::Seconds) => seconds(number),
                     (Some(number), Unit::Millis) => seconds(number / 1000.0),
                     (Some(number), Unit::Minutes) => seconds(number * 60.0),
-                    (None, _) => duration(value).map(|span| span.length),
+                    (None, _) => duration(value)
+                        .map(|span| span.length)
+                        .or_else(|| durations::unit(value.trim_ascii()).map(Duration::from_nanos)),
                 };
                 if let Some(window) = window {
                     let draft = self.draft(key, WINDOW, from);

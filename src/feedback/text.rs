@@ -144,7 +144,8 @@ fn window_at(text: &[u8]) -> Option<(u64, &[u8])> {
         .take_while(|byte| byte.is_ascii_alphabetic())
         .count();
     let seconds = unit(&rest[..letters])? / u64::from(NANOS);
-    (seconds > 0).then(|| (count.saturating_mul(seconds), &rest[letters..]))
+    let window = count.saturating_mul(seconds);
+    (window > 0).then_some((window, &rest[letters..]))
 }
 
 fn dimension(text: &[u8]) -> Option<(Dimension, &[u8])> {

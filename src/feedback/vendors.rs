@@ -21,6 +21,8 @@ use super::{Dimension, Fault};
 pub(crate) struct Vendor {
     /// By this name a profile is asked for.
     pub(crate) name: &'static str,
+    /// Other names that it goes by.
+    pub(crate) also: &'static [&'static str],
     /// Hosts that it serves; `*.` stands for any labels before.
     pub(crate) hosts: &'static [&'static str],
     /// What is worth knowing about its signals, in a sentence or two.
@@ -255,7 +257,9 @@ pub(crate) struct Text {
     pub(crate) floor: u32,
 }
 
-/// A field of a body: its path ends so, with dots between names.
+/// A field of a body: its path ends so, with dots between names; with a dot before it, it is the
+/// whole path. Where bodies of successes are read only whole paths are safe: an application's data
+/// can have any name somewhere inside.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Field {
     pub(crate) path: &'static str,
@@ -321,6 +325,7 @@ impl Vendor {
     /// A row that says nothing.
     pub(crate) const NONE: Self = Self {
         name: "none",
+        also: &[],
         hosts: &[],
         notes: "",
         headers: &[],

@@ -9,8 +9,13 @@ pub(super) static ROWS: &[Vendor] = &[
         notes: "`Stripe-Should-Retry`; `Stripe-Rate-Limited-Reason` tells rate from concurrency; 429 \
                 with `lock_timeout` is contention, not a limit.",
         headers: &[header("stripe-should-retry", Meaning::ShouldRetry)],
-        codes: &[Code("lock_timeout", Says::Transient)],
+        codes: &[
+            Code("lock_timeout", Says::Transient),
+            Code("idempotency_key_in_use", Says::Transient),
+        ],
         own: Own {
+            // A card that was declined says nothing about the key.
+            statuses: &[(402, Says::Fatal)],
             headers: &[header(
                 "stripe-rate-limited-reason",
                 Meaning::Reasons(&[
@@ -35,23 +40,23 @@ pub(super) static ROWS: &[Vendor] = &[
         own: Own {
             fields: &[
                 Field {
-                    path: "throttleStatus.maximumAvailable",
+                    path: ".extensions.cost.throttleStatus.maximumAvailable",
                     means: Told::Part(POINTS, Part::Limit),
                 },
                 Field {
-                    path: "throttleStatus.currentlyAvailable",
+                    path: ".extensions.cost.throttleStatus.currentlyAvailable",
                     means: Told::Part(POINTS, Part::Remaining),
                 },
                 Field {
-                    path: "throttleStatus.restoreRate",
+                    path: ".extensions.cost.throttleStatus.restoreRate",
                     means: Told::Refill(POINTS),
                 },
                 Field {
-                    path: "cost.requestedQueryCost",
+                    path: ".extensions.cost.requestedQueryCost",
                     means: Told::Cost(Dimension::Points),
                 },
                 Field {
-                    path: "cost.actualQueryCost",
+                    path: ".extensions.cost.actualQueryCost",
                     means: Told::Cost(Dimension::Points),
                 },
             ],
@@ -123,6 +128,7 @@ pub(super) static ROWS: &[Vendor] = &[
     },
     Vendor {
         name: "dynamics-365",
+        also: &["dynamics", "dataverse"],
         hosts: &["*.dynamics.com"],
         notes: "Requests and seconds of work per five minutes, the latter with a comma between thousands.",
         codes: &[

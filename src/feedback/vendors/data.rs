@@ -50,6 +50,7 @@ pub(super) static ROWS: &[Vendor] = &[
     },
     Vendor {
         name: "api.data.gov",
+        also: &["nasa"],
         hosts: &["api.data.gov", "api.nasa.gov"],
         notes: "A limit and what is left, per hour; `OVER_RATE_LIMIT`.",
         codes: &[
@@ -106,6 +107,7 @@ pub(super) static ROWS: &[Vendor] = &[
     },
     Vendor {
         name: "mediawiki",
+        also: &["wikipedia", "wikimedia"],
         hosts: &["*.wikipedia.org", "*.wikimedia.org", "www.wikidata.org"],
         notes: "Refuses with status 200: `maxlag` is overload, `ratelimited` a rate.",
         own: Own {
@@ -138,8 +140,13 @@ pub(super) static ROWS: &[Vendor] = &[
     },
     Vendor {
         name: "brave-search",
+        also: &["brave"],
         hosts: &["api.search.brave.com"],
         notes: "Limit, remaining, reset and policy as lists: a second and a month; 0 is unlimited.",
+        codes: &[
+            Code("QUOTA_LIMITED", Says::Quota),
+            Code("QUOTA_EXCEEDED", Says::Quota),
+        ],
         ..Vendor::NONE
     },
     Vendor {
@@ -150,11 +157,11 @@ pub(super) static ROWS: &[Vendor] = &[
             codes: &[Code("-32005", Says::Rate)],
             fields: &[
                 Field {
-                    path: "data.rate.backoff_seconds",
+                    path: ".error.data.rate.backoff_seconds",
                     means: Told::Wait(Unit::Seconds),
                 },
                 Field {
-                    path: "data.rate.allowed_rps",
+                    path: ".error.data.rate.allowed_rps",
                     means: Told::Part(REQUESTS.per(SECOND), Part::Limit),
                 },
             ],
@@ -180,6 +187,7 @@ pub(super) static ROWS: &[Vendor] = &[
                 },
                 means("higher api call frequency", Says::Rate),
                 means("rate limit", Says::Rate),
+                means("spreading out your free API requests", Says::Rate),
             ],
             ok_bodies: true,
             ..Own::NONE
@@ -284,6 +292,7 @@ pub(super) static ROWS: &[Vendor] = &[
     },
     Vendor {
         name: "gate.io",
+        also: &["gate"],
         hosts: &["api.gateio.ws"],
         notes: "The reset is an epoch, and now while nothing is spent.",
         headers: &[
@@ -331,6 +340,8 @@ pub(super) static ROWS: &[Vendor] = &[
                 means("EOrder:Rate limit exceeded", Says::Rate),
                 means("EGeneral:Too many requests", Says::Rate),
                 means("EService:Throttled", Says::Overloaded),
+                means("EService: Throttled", Says::Overloaded),
+                says("Throttled: {instant}"),
                 means("EService:Unavailable", Says::Transient),
                 means("EService:Busy", Says::Overloaded),
                 means("EAPI:Invalid key", Says::Unauthorized),

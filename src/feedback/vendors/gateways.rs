@@ -85,6 +85,7 @@ pub(super) static ROWS: &[Vendor] = &[
             means("overloaded", Says::Overloaded),
             means("high demand", Says::Overloaded),
             means("server is busy", Says::Overloaded),
+            means("too busy", Says::Overloaded),
             means("over capacity", Says::Overloaded),
             means("capacity exceeded", Says::Overloaded),
             means("secondary rate limit", Says::Rate),
@@ -155,6 +156,7 @@ pub(super) static ROWS: &[Vendor] = &[
         name: "kubernetes",
         notes: "429 of priority and fairness means that the server is full; 429 of an eviction is a \
                 disruption budget, not a rate.",
+        also: &["k8s"],
         headers: &[
             header(
                 "x-kubernetes-pf-flowschema-uid",
@@ -166,6 +168,11 @@ pub(super) static ROWS: &[Vendor] = &[
             ),
         ],
         codes: &[Code("DisruptionBudget", Says::Transient)],
+        own: Own {
+            codes: &[Code("TooManyRequests", Says::Overloaded)],
+            statuses: &[(429, Says::Overloaded)],
+            ..Own::NONE
+        },
         ..Vendor::NONE
     },
     Vendor {
@@ -216,6 +223,7 @@ pub(super) static ROWS: &[Vendor] = &[
     },
     Vendor {
         name: "django-rest-framework",
+        also: &["drf"],
         notes: "`Retry-After`, and \"Expected available in 59 seconds\" in the body.",
         ..Vendor::NONE
     },
@@ -232,6 +240,7 @@ pub(super) static ROWS: &[Vendor] = &[
     Vendor {
         name: "tower-governor",
         notes: "`x-ratelimit-after` mirrors `Retry-After`.",
+        headers: &[wait("x-ratelimit-after")],
         ..Vendor::NONE
     },
     Vendor {

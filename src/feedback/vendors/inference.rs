@@ -93,6 +93,24 @@ pub(super) static ROWS: &[Vendor] = &[
         name: "fireworks",
         hosts: &["api.fireworks.ai"],
         notes: "Limits that shrink after bursts; `x-ratelimit-over-limit` on a success is a warning.",
+        headers: &[
+            limit(
+                "x-ratelimit-limit-tokens-cache-adjusted-prompt",
+                INPUT.scope("cache-adjusted"),
+            ),
+            remaining(
+                "x-ratelimit-remaining-tokens-cache-adjusted-prompt",
+                INPUT.scope("cache-adjusted"),
+            ),
+            reset(
+                "x-ratelimit-reset-tokens-cache-adjusted-prompt",
+                INPUT.scope("cache-adjusted"),
+            ),
+            header(
+                "fireworks-prompt-tokens",
+                Meaning::Cost(Dimension::InputTokens),
+            ),
+        ],
         replays: CHAT,
         ..Vendor::NONE
     },
@@ -155,19 +173,23 @@ pub(super) static ROWS: &[Vendor] = &[
         own: Own {
             fields: &[
                 Field {
-                    path: "error.metadata.headers.X-RateLimit-Limit",
+                    path: ".error.metadata.headers.X-RateLimit-Limit",
                     means: Told::Part(REQUESTS, Part::Limit),
                 },
                 Field {
-                    path: "error.metadata.headers.X-RateLimit-Remaining",
+                    path: ".error.metadata.headers.X-RateLimit-Remaining",
                     means: Told::Part(REQUESTS, Part::Remaining),
                 },
                 Field {
-                    path: "error.metadata.headers.X-RateLimit-Reset",
+                    path: ".error.metadata.headers.X-RateLimit-Reset",
                     means: Told::Part(REQUESTS, Part::Reset(Unit::Seconds)),
                 },
                 Field {
-                    path: "error.code",
+                    path: ".error.code",
+                    means: Told::Status,
+                },
+                Field {
+                    path: ".choices.error.code",
                     means: Told::Status,
                 },
             ],
@@ -205,6 +227,7 @@ pub(super) static ROWS: &[Vendor] = &[
     },
     Vendor {
         name: "alibaba-dashscope",
+        also: &["dashscope"],
         hosts: &["dashscope.aliyuncs.com", "dashscope-intl.aliyuncs.com"],
         notes: "Codes: `Throttling.RateQuota`, `Throttling.AllocationQuota` (tokens per minute).",
         codes: &[

@@ -124,10 +124,13 @@ pub(super) static ROWS: &[Vendor] = &[
                 ),
                 wait("x-ratelimit-timeremaining"),
             ],
-            texts: &[tells(
-                "Rate limit of {limit} per {window} exceeded",
-                REQUESTS,
-            )],
+            texts: &[
+                tells("Rate limit of {limit} per {window} exceeded", REQUESTS),
+                tells(
+                    "Rate limit of {limit} per 0s exceeded for {*}ConcurrentRequests",
+                    CONCURRENT,
+                ),
+            ],
             ..Own::NONE
         },
         replays: CHAT,
@@ -188,6 +191,10 @@ pub(super) static ROWS: &[Vendor] = &[
             Code("enforced_spend_limit_reached", Says::Funds),
             Code("billing_error", Says::Funds),
         ],
+        texts: &[means(
+            "reached your specified API usage limits",
+            Says::Funds,
+        )],
         own: Own {
             headers: &[
                 limit(

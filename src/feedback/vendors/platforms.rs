@@ -31,6 +31,7 @@ pub(super) static ROWS: &[Vendor] = &[
     },
     Vendor {
         name: "atlassian",
+        also: &["jira", "confluence"],
         hosts: &["*.atlassian.net", "api.atlassian.com"],
         notes: "`RateLimit-Reason` names the limit; resets without seconds; `Beta-RateLimit` counts points.",
         headers: &[header(
@@ -56,6 +57,7 @@ pub(super) static ROWS: &[Vendor] = &[
     },
     Vendor {
         name: "azure-resource-manager",
+        also: &["azure-arm", "arm"],
         hosts: &["management.azure.com"],
         notes: "`x-ms-ratelimit-remaining-<scope>`, and a list with windows in its names.",
         headers: &[
@@ -72,6 +74,7 @@ pub(super) static ROWS: &[Vendor] = &[
     },
     Vendor {
         name: "azure-cosmos",
+        also: &["cosmos-db", "azure-cosmos-db"],
         hosts: &["*.documents.azure.com"],
         notes: "`x-ms-retry-after-ms`.",
         headers: &[header("x-ms-retry-after-ms", Meaning::Wait(Unit::Millis))],
@@ -172,11 +175,15 @@ pub(super) static ROWS: &[Vendor] = &[
         name: "aws-api-gateway",
         hosts: &["*.execute-api.*.amazonaws.com"],
         notes: "`LimitExceededException` is a usage plan: a day, a week or a month.",
-        codes: &[Code("LimitExceededException", Says::Quota)],
+        codes: &[
+            Code("LimitExceededException", Says::Quota),
+            Code("Limit Exceeded", Says::Quota),
+        ],
         ..Vendor::NONE
     },
     Vendor {
         name: "amazon-sp-api",
+        also: &["sp-api"],
         hosts: &[
             "sellingpartnerapi-na.amazon.com",
             "sellingpartnerapi-eu.amazon.com",
@@ -204,6 +211,7 @@ pub(super) static ROWS: &[Vendor] = &[
     },
     Vendor {
         name: "google-apis",
+        also: &["google"],
         hosts: &["*.googleapis.com", "www.googleapis.com"],
         notes: "403 or 429 with a reason: `rateLimitExceeded` is short, `quotaExceeded` and \
                 `dailyLimitExceeded` last to midnight Pacific.",
@@ -264,6 +272,7 @@ pub(super) static ROWS: &[Vendor] = &[
     },
     Vendor {
         name: "docker-hub",
+        also: &["docker"],
         hosts: &["hub.docker.com", "registry-1.docker.io", "auth.docker.io"],
         notes: "`;w=` hangs on the remaining count too; `X-Retry-After` is an epoch.",
         ..Vendor::NONE
@@ -302,6 +311,23 @@ pub(super) static ROWS: &[Vendor] = &[
         name: "vercel",
         hosts: &["api.vercel.com"],
         notes: "`X-RateLimit-*` with an epoch, told again in the body.",
+        own: Own {
+            fields: &[
+                Field {
+                    path: ".error.limit.total",
+                    means: Told::Part(REQUESTS, Part::Limit),
+                },
+                Field {
+                    path: ".error.limit.remaining",
+                    means: Told::Part(REQUESTS, Part::Remaining),
+                },
+                Field {
+                    path: ".error.limit.reset",
+                    means: Told::Part(REQUESTS, Part::Reset(Unit::Seconds)),
+                },
+            ],
+            ..Own::NONE
+        },
         ..Vendor::NONE
     },
     Vendor {
@@ -353,8 +379,11 @@ pub(super) static ROWS: &[Vendor] = &[
         codes: &[
             Code("es_rejected_execution_exception", Says::Overloaded),
             Code("circuit_breaking_exception", Says::Overloaded),
-            Code("cluster_block_exception", Says::Fatal),
         ],
+        own: Own {
+            statuses: &[(429, Says::Overloaded)],
+            ..Own::NONE
+        },
         ..Vendor::NONE
     },
     Vendor {

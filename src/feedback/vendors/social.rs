@@ -25,6 +25,18 @@ pub(super) static ROWS: &[Vendor] = &[
         hosts: &["slack.com"],
         notes: "`Retry-After`; proxies deliver `ratelimited` with status 200.",
         own: Own {
+            codes: &[
+                Code("ratelimited", Says::Rate),
+                Code("invalid_auth", Says::Unauthorized),
+                Code("not_authed", Says::Unauthorized),
+                Code("token_expired", Says::Unauthorized),
+                Code("token_revoked", Says::Revoked),
+                Code("account_inactive", Says::Revoked),
+                Code("internal_error", Says::Transient),
+                Code("fatal_error", Says::Transient),
+                Code("request_timeout", Says::Transient),
+                Code("service_unavailable", Says::Transient),
+            ],
             ok_bodies: true,
             ..Own::NONE
         },
@@ -32,6 +44,7 @@ pub(super) static ROWS: &[Vendor] = &[
     },
     Vendor {
         name: "x-twitter",
+        also: &["twitter", "x"],
         hosts: &["api.x.com", "api.twitter.com"],
         notes: "Epochs; fifteen minutes, and 24 hours for user and app; `UsageCapExceeded` is a month; \
                 420 in old versions.",
@@ -72,6 +85,7 @@ pub(super) static ROWS: &[Vendor] = &[
     },
     Vendor {
         name: "meta",
+        also: &["facebook", "instagram"],
         hosts: &["graph.facebook.com", "graph.instagram.com"],
         notes: "Percentages as JSON, which can exceed 100; 400 or 403 with codes 4, 17, 32, 613 and \
                 80000 to 80014; the time to regain access is in minutes.",
@@ -194,6 +208,7 @@ pub(super) static ROWS: &[Vendor] = &[
     },
     Vendor {
         name: "riot-games",
+        also: &["riot"],
         hosts: &["*.api.riotgames.com"],
         notes: "`20:1,100:120` are limits by window, in any order; `X-Rate-Limit-Type: service` is its \
                 back end's protection.",
@@ -265,6 +280,7 @@ pub(super) static ROWS: &[Vendor] = &[
     },
     Vendor {
         name: "basecamp",
+        also: &["hey"],
         hosts: &["3.basecampapi.com", "app.hey.com"],
         notes: "`X-Ratelimit` is JSON.",
         ..Vendor::NONE
@@ -283,6 +299,7 @@ pub(super) static ROWS: &[Vendor] = &[
         name: "musicbrainz",
         hosts: &["musicbrainz.org"],
         notes: "503 with nothing left is its word for too fast.",
+        texts: &[means("exceeding the allowable rate limit", Says::Rate)],
         own: Own {
             statuses: &[(503, Says::Rate)],
             ..Own::NONE
@@ -298,15 +315,15 @@ pub(super) static ROWS: &[Vendor] = &[
         own: Own {
             fields: &[
                 Field {
-                    path: "backoff",
+                    path: ".backoff",
                     means: Told::Wait(Unit::Seconds),
                 },
                 Field {
-                    path: "quota_max",
+                    path: ".quota_max",
                     means: Told::Part(REQUESTS.per(DAY), Part::Limit),
                 },
                 Field {
-                    path: "quota_remaining",
+                    path: ".quota_remaining",
                     means: Told::Part(REQUESTS.per(DAY), Part::Remaining),
                 },
             ],

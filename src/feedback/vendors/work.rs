@@ -36,6 +36,7 @@ pub(super) static ROWS: &[Vendor] = &[
     },
     Vendor {
         name: "microsoft-graph",
+        also: &["msgraph", "graph"],
         hosts: &["graph.microsoft.com"],
         notes: "A percentage from 0.8 on, with its scope in another header.",
         own: Own {
@@ -147,15 +148,15 @@ pub(super) static ROWS: &[Vendor] = &[
             )],
             fields: &[
                 Field {
-                    path: "extensions.retry_in_seconds",
+                    path: ".errors.extensions.retry_in_seconds",
                     means: Told::Wait(Unit::Seconds),
                 },
                 Field {
-                    path: "extensions.complexity_budget_left",
+                    path: ".errors.extensions.complexity_budget_left",
                     means: Told::Part(COMPLEXITY, Part::Remaining),
                 },
                 Field {
-                    path: "extensions.complexity_budget_limit",
+                    path: ".errors.extensions.complexity_budget_limit",
                     means: Told::Part(COMPLEXITY, Part::Limit),
                 },
             ],
@@ -210,6 +211,10 @@ pub(super) static ROWS: &[Vendor] = &[
                         names: Some(REQUESTS.per(SECOND).plain("x-ratelimit")),
                         ..reason("QPS", Says::Rate)
                     },
+                    Reason {
+                        names: Some(REQUESTS.per(SECOND).plain("x-ratelimit")),
+                        ..reason("Per-second-limit", Says::Rate)
+                    },
                 ]),
             )],
             anchor: Anchor::MidnightUtc,
@@ -260,6 +265,7 @@ pub(super) static ROWS: &[Vendor] = &[
     },
     Vendor {
         name: "lark",
+        also: &["feishu"],
         hosts: &["open.feishu.cn", "open.larksuite.com"],
         notes: "400 or 429 with code 99991400; `x-ogw-ratelimit-*` with a fraction of seconds.",
         own: Own {
@@ -284,6 +290,7 @@ pub(super) static ROWS: &[Vendor] = &[
     },
     Vendor {
         name: "oracle-access-governance",
+        also: &["oracle"],
         hosts: &["*.oraclecloud.com"],
         notes: "`RequestLimit-<scope>-Remaining` and `-RetryAfter`, the latter in milliseconds.",
         own: Own {
@@ -305,6 +312,7 @@ pub(super) static ROWS: &[Vendor] = &[
     },
     Vendor {
         name: "helix-alm",
+        also: &["perforce-helix-alm", "perforce"],
         notes: "`RetryAfter` without a hyphen; its documentation contradicts itself on the reset.",
         ..Vendor::NONE
     },
