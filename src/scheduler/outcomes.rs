@@ -192,7 +192,7 @@ impl Scheduler {
             Judgement::Return(why) => return give_up(why),
             Judgement::OtherKey => {
                 entry.key_faults += 1;
-                entry.bar(key, Time::NEVER);
+                entry.bar(key, Time::NEVER, now);
                 let lane = self
                     .queue
                     .lane_at(self.queue.entry(ticket).expect("alive").lane)
@@ -211,14 +211,14 @@ impl Scheduler {
                 if *outcome == Outcome::Broken && self.keys.has_other(key) {
                     // Nobody answered: if that is the key's own trouble, the next attempt must not
                     // meet it again.
-                    entry.bar(key, now + 2 * pause);
+                    entry.bar(key, now + 2 * pause, now);
                 }
                 now + pause
             }
             Judgement::Refused => {
                 entry.refusals += 1;
                 let ladder = now + retry::backoff(settings, entry.refusals, usual, random);
-                entry.bar(key, learned.key_until.max(ladder));
+                entry.bar(key, learned.key_until.max(ladder), now);
                 let floor = learned.provider_until.max(now);
                 self.refused_until(ticket, floor)
             }

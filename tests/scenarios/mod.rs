@@ -5,6 +5,7 @@
 //! `cargo test --release` runs all and judges their medians too.
 
 mod explained;
+mod promises;
 mod report;
 
 use std::path::PathBuf;

@@ -47,8 +47,9 @@ pub(crate) struct Entry {
     pub(crate) cost: Cost,
     /// When waiting any longer is pointless: its deadline or `max_wait`, whichever is sooner.
     pub(crate) deadline: Time,
-    /// The key that refused it last, and until when that key must not see it again.
-    barred: (KeyId, Time),
+    /// The keys that refused it, and until when each must not see it again. A slice: few have any,
+    /// and all pay for the place.
+    barred: Box<[(KeyId, Time)]>,
     pub(crate) lane: u32,
     pub(crate) bucket: u32,
     flow: u32,
@@ -78,15 +79,17 @@ impl Entry {
         Time::from_nanos(u64::try_from(self.submitted).unwrap_or(0))
     }
 
-    /// Keeps the ask from a key until a moment.
-    pub(crate) fn bar(&mut self, key: KeyId, until: Time) {
-        self.barred = (key, until);
+    /// Keeps the ask from a key until a moment, and goes on keeping it from the others.
+    pub(crate) fn bar(&mut self, key: KeyId, until: Time, now: Time) {
+        let barred = self.barred.iter().copied();
+        let others = barred.filter(|&(other, until)| other != key && until > now);
+        self.barred = others.chain([(key, until)]).collect();
     }
 
     /// Until when the ask must not see this key.
     pub(crate) fn barred_until(&self, key: KeyId) -> Time {
-        let (barred, until) = self.barred;
-        if barred == key { until } else { Time::START }
+        let found = self.barred.iter().find(|&&(barred, _)| barred == key);
+        found.map_or(Time::START, |&(_, until)| until)
     }
 }
 
@@ -170,7 +173,7 @@ impl SlotQueue {
             place: Place::Attempt(u32::MAX),
             cost: new.cost,
             deadline: new.deadline,
-            barred: (NO_KEY, Time::START),
+            barred: Box::default(),
             lane,
             bucket: new.lane.bucket,
             flow,
@@ -465,9 +468,6 @@ impl SlotQueue {
     }
 }
 
-/// No key has this place.
-const NO_KEY: KeyId = KeyId(u32::MAX);
-
 /// The default lane is there from the start and stays.
 const DEFAULT_LANE: u32 = 0;
 
@@ -607,6 +607,25 @@ mod tests {
         queue.remove(hurried);
         assert_eq!(queue.hopeless(at(1.0)), None);
         assert_eq!(queue.next_hopeless(), Some(at(100.0)));
+    }
+
+    #[test]
+    fn an_ask_stays_away_from_every_key_that_refused_it() {
+        let mut queue = SlotQueue::new(10);
+        let ticket = queue.push(newcomer(Priority::NORMAL), at(0.0));
+        let entry = queue.entry_mut(ticket).expect("alive");
+        let [one, other, third] = [0, 1, 2].map(KeyId);
+        entry.bar(one, at(1.0), at(0.0));
+        entry.bar(other, at(9.0), at(0.5));
+        assert_eq!(entry.barred_until(one), at(1.0));
+        assert_eq!(entry.barred_until(other), at(9.0));
+        entry.bar(third, at(3.0), at(2.0));
+        let kept = [one, other, third].map(|key| entry.barred_until(key));
+        assert_eq!(
+            kept,
+            [Time::START, at(9.0), at(3.0)],
+            "what is over is forgotten"
+        );
     }
 
     #[test]
