@@ -1,6 +1,7 @@
 //! Why a request has no response of its own: one opaque error that can be asked.
 
 use std::fmt;
+use std::sync::Arc;
 use std::time::{Duration, SystemTime};
 
 use crate::config::SettingsError;
@@ -22,6 +23,8 @@ struct Inner {
     kind: Kind,
     retry_at: Option<SystemTime>,
     sent: bool,
+    /// Why no key could be brought, where that is the cause.
+    renewal: Option<Arc<str>>,
 }
 
 /// The kinds of failure.
@@ -70,6 +73,7 @@ impl Error {
             kind,
             retry_at,
             sent,
+            renewal: None,
         }))
     }
 
@@ -78,6 +82,7 @@ impl Error {
             kind: Kind::TimedOut(after),
             retry_at: None,
             sent: true,
+            renewal: None,
         }))
     }
 
@@ -86,6 +91,7 @@ impl Error {
             kind: Kind::TooSlow(most),
             retry_at: None,
             sent: true,
+            renewal: None,
         }))
     }
 
@@ -217,6 +223,20 @@ impl Error {
         }
     }
 
+    /// The same for one whose cause is that no key could be brought, and is not tried again before.
+    pub(crate) fn of_renewal(mut self, why: Arc<str>, again: SystemTime) -> Self {
+        self.0.renewal = Some(why);
+        self.0.retry_at = Some(again);
+        self
+    }
+
+    /// Whether no key could be brought: the function of a
+    /// [renewed key](crate::LimiterBuilder::renewed_key) failed. The error says what with.
+    #[must_use]
+    pub fn is_renewal(&self) -> bool {
+        self.0.renewal.is_some()
+    }
+
     /// The first moment at which it could be sent, where that is known.
     #[must_use]
     pub fn retry_at(&self) -> Option<SystemTime> {
@@ -236,6 +256,7 @@ impl From<Kind> for Error {
             kind,
             retry_at: None,
             sent: false,
+            renewal: None,
         }))
     }
 }
@@ -267,7 +288,16 @@ impl fmt::Display for Error {
         };
         match &self.0.kind {
             Kind::Refused(refusal, patience) => {
-                refused(refusal, *patience, f)?;
+                match (&self.0.renewal, refusal) {
+                    (None, _) => refused(refusal, *patience, f)?,
+                    (Some(why), Refusal::AllKeysFaulty { .. }) => {
+                        write!(f, "there is no key: {why}")?;
+                    }
+                    (Some(why), _) => {
+                        refused(refusal, *patience, f)?;
+                        write!(f, ": {why}")?;
+                    }
+                }
                 write!(f, "; {sent}")
             }
             Kind::TimedOut(after) => write!(

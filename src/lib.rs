@@ -61,8 +61,8 @@ pub mod sim;
 
 #[cfg(feature = "client")]
 pub use client::{
-    ApiKey, CancellationToken, Cancelled, Changes, Leave, Limiter, LimiterBuilder, Permit, Ticket,
-    Verdict,
+    ApiKey, CancellationToken, Cancelled, Changes, Leave, Limiter, LimiterBuilder, Permit, Renewed,
+    Ticket, Verdict,
 };
 #[cfg(any(feature = "reqwest", feature = "tower"))]
 pub use client::{AttemptTimeout, Bucket, Deadline, Group, Hold, Pin, Report, Tenant, Until};

@@ -25,6 +25,7 @@ use super::buyer::Buyer;
 use super::claim::Claim;
 use super::clock::Waking;
 use super::key::ApiKey;
+use super::renewal::Renewals;
 use super::seats::{Seats, State, Taken, UNHEARD, Wakes};
 use super::watch::Watch;
 
@@ -32,23 +33,24 @@ use super::watch::Watch;
 #[derive(Debug)]
 pub(crate) struct Gate {
     inner: Mutex<Inner>,
-    clock: Waking,
+    pub(super) clock: Waking,
     /// The first moment at which somebody may have stopped listening, in nanoseconds.
     loan_at: AtomicU64,
     /// Whether grants are paid for outside, and nobody calls there now.
-    has_no_agent: AtomicBool,
     /// What [`Settings::max_wait`] is, in nanoseconds; [`FOREVER`] if it is none.
     max_wait: AtomicU64,
     /// The same of [`Settings::attempt_timeout`].
     attempt_timeout: AtomicU64,
+    pub(super) has_no_agent: AtomicBool,
+    pub(super) has_no_renewals: bool,
 }
 
 /// Guarded by the lock.
 #[derive(Debug)]
 pub(super) struct Inner {
     pub(super) seats: Seats,
-    buyer: Option<Box<dyn Buyer>>,
-    drivers: SmallVec<[Alarm; 1]>,
+    pub(super) buyer: Option<Box<dyn Buyer>>,
+    pub(super) drivers: SmallVec<[Alarm; 1]>,
     drivers_made: u64,
     changes: Option<broadcast::Sender<Change>>,
     /// Those who wait for the machine to be empty.
@@ -58,11 +60,11 @@ pub(super) struct Inner {
 
 /// A driver that sleeps until `armed`.
 #[derive(Debug)]
-struct Alarm {
+pub(super) struct Alarm {
     id: u64,
     runtime: runtime::Id,
     armed: Time,
-    waker: Waker,
+    pub(super) waker: Waker,
 }
 
 /// What an ask became at once.
@@ -75,13 +77,15 @@ impl Gate {
     pub(crate) fn new(
         machine: Scheduler,
         keys: Vec<ApiKey>,
+        renewals: Renewals,
         buyer: Option<Box<dyn Buyer>>,
     ) -> Arc<Self> {
+        let has_no_renewals = renewals.is_empty();
         let has_no_agent = AtomicBool::new(buyer.is_some());
         let max_wait = AtomicU64::new(nanos(machine.settings().max_wait));
         let attempt_timeout = AtomicU64::new(nanos(machine.settings().attempt_timeout));
         let inner = Inner {
-            seats: Seats::new(machine, keys),
+            seats: Seats::new(machine, keys, renewals),
             buyer,
             drivers: SmallVec::new(),
             drivers_made: 0,
@@ -96,6 +100,7 @@ impl Gate {
             has_no_agent,
             max_wait,
             attempt_timeout,
+            has_no_renewals,
         })
     }
 
@@ -148,49 +153,6 @@ impl Gate {
         });
         self.see_to_agent();
         entered
-    }
-
-    /// Makes sure that somebody calls the outside, where grants are paid for there and there is
-    /// something to call for: a task of this runtime, or a thread where there is none.
-    pub(crate) fn see_to_agent(self: &Arc<Self>) {
-        if !self.has_no_agent.load(Ordering::SeqCst) {
-            return;
-        }
-        let gate = Arc::downgrade(self);
-        let agent = {
-            let (mut inner, now) = (self.lock(), self.clock.now());
-            inner
-                .buyer
-                .as_mut()
-                .and_then(|buyer| buyer.agent(gate, now))
-        };
-        let Some(agent) = agent else { return };
-        self.has_no_agent.store(false, Ordering::SeqCst);
-        match runtime::Handle::try_current() {
-            Ok(runtime) => drop(runtime.spawn(agent)),
-            Err(_) => {
-                let builder = runtime::Builder::new_current_thread().enable_all().build();
-                // Without a thread to call from, whoever waits runs into its deadline.
-                if let Ok(runtime) = builder {
-                    std::thread::spawn(move || runtime.block_on(agent));
-                }
-            }
-        }
-    }
-
-    /// Nobody calls the outside any more.
-    #[cfg(feature = "shared")]
-    pub(crate) fn agent_gone(&self) {
-        self.has_no_agent.store(true, Ordering::SeqCst);
-        self.act(|inner, _, wakes| {
-            // The driver looks after the agent; without one, those who wait start both.
-            wakes
-                .wakers
-                .extend(inner.drivers.iter().map(|alarm| alarm.waker.clone()));
-            if inner.drivers.is_empty() {
-                wakes.wakers.extend(inner.seats.wakers());
-            }
-        });
     }
 
     /// Looks whether the machine was suspended, and if so tells.
@@ -453,6 +415,12 @@ impl Gate {
     }
 
     fn grant(&self, inner: &mut Inner, now: Time, wakes: &mut Wakes) {
+        if !self.has_no_renewals {
+            let Seats {
+                renewals, machine, ..
+            } = &mut inner.seats;
+            renewals.expire(machine, now);
+        }
         while inner.seats.machine.depth().0 > 0 {
             let Some(grant) = inner.seats.machine.poll_grant(now) else {
                 break;
@@ -487,11 +455,12 @@ impl Gate {
             .poll_timeout()
             .unwrap_or(Time::NEVER)
             .min(loan)
+            .min(inner.seats.renewals.due())
     }
 
     /// A panic under the lock (of a controller of the user's own) must not take the others along:
     /// the machine is plain data, and every entry leaves it whole.
-    fn lock(&self) -> MutexGuard<'_, Inner> {
+    pub(super) fn lock(&self) -> MutexGuard<'_, Inner> {
         self.inner.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }

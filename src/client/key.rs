@@ -32,6 +32,7 @@ struct Credential {
     place: Place,
 }
 
+#[derive(Clone)]
 enum Place {
     /// The application sends its own credential, or the limit goes by address.
     Nowhere,
@@ -71,6 +72,15 @@ impl ApiKey {
             fingerprint: Fingerprint::ANONYMOUS,
             secret: "".into(),
             place: Place::Nowhere,
+        }))
+    }
+
+    /// The same credential under another fingerprint: that of an account whose secrets change.
+    pub(super) fn known_as(&self, fingerprint: Fingerprint) -> Self {
+        Self(Arc::new(Credential {
+            fingerprint,
+            secret: self.0.secret.clone(),
+            place: self.0.place.clone(),
         }))
     }
 

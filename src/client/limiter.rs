@@ -13,7 +13,7 @@ use tokio::sync::broadcast;
 use tokio_util::sync::CancellationToken;
 
 use crate::config::Settings;
-use crate::error::Error;
+use crate::error::{Error, Kind};
 use crate::feedback::Profile;
 use crate::scheduler::Scheduler;
 use crate::scheduler::ceiling::Ceiling;
@@ -32,6 +32,7 @@ use super::front::{AskWith, Front};
 use super::gate::Gate;
 use super::key::ApiKey;
 use super::permit::{Leave, Permit, Ticket, Verdict};
+use super::renewal::{Renewal, Renewals, Renewed};
 
 /// Decides when each request to one provider is sent, and on which key.
 ///
@@ -184,7 +185,7 @@ impl Limiter {
         Cancelled { removed, in_flight }
     }
 
-    /// Replaces the keys. Those that stay keep their state; what is in flight finishes on its key.
+    /// Replaces the keys, but for those that are renewed. Those that stay keep their state; what is in flight finishes on its key.
     ///
     /// # Errors
     ///
@@ -196,7 +197,7 @@ impl Limiter {
         self.0
             .front
             .has_keys
-            .store(!keys.is_empty(), Ordering::Relaxed);
+            .store(!keys.is_empty() || self.gate().renews(), Ordering::Relaxed);
         self.gate().set_keys(keys);
         Ok(())
     }
@@ -336,6 +337,7 @@ pub struct LimiterBuilder {
     settings: Settings,
     profile: Option<Profile>,
     keys: Vec<ApiKey>,
+    renewals: Renewals,
     seed: Option<u64>,
     #[cfg(feature = "reqwest")]
     hosts: Vec<String>,
@@ -363,6 +365,45 @@ impl LimiterBuilder {
     /// Adds keys.
     pub fn keys(mut self, keys: impl IntoIterator<Item = ApiKey>) -> Self {
         self.keys.extend(keys);
+        self
+    }
+
+    /// Adds a key that `renew` brings, and brings anew before it expires: an access token of OAuth
+    /// 2.0, say. `name` is the account, and what is learned of it outlives its secrets; the
+    /// fingerprint is one of the name.
+    ///
+    /// The first request calls `renew`, and all wait for the one call. Later calls come when four
+    /// fifths of the life are over, if there are requests then, and when the server refuses a secret
+    /// that is older than 10 s (that request goes once more with the new one). A call may take 30 s.
+    /// After a failure the old secret is used as long as it is good, and the next call comes after
+    /// 1 s, then 2 s, at most 60 s; each failure is a change. Where there is no secret, and no other
+    /// key, requests are refused with [`Error::is_renewal`] from the third failure in a row until
+    /// one succeeds.
+    ///
+    /// ```
+    /// use paceline::{ApiKey, Limiter, Renewed};
+    /// use std::time::Duration;
+    ///
+    /// # async fn log_in() -> Result<String, std::io::Error> { Ok("token".to_owned()) }
+    /// let limiter = Limiter::builder()
+    ///     .renewed_key("partner account", || async {
+    ///         let token = log_in().await?;
+    ///         let key = Renewed::new(ApiKey::bearer(token));
+    ///         Ok::<_, std::io::Error>(key.expires_in(Duration::from_secs(3600)))
+    ///     })
+    ///     .build()?;
+    /// # Ok::<(), paceline::Error>(())
+    /// ```
+    pub fn renewed_key<F, E>(
+        mut self,
+        name: impl Into<Name>,
+        renew: impl Fn() -> F + Send + Sync + 'static,
+    ) -> Self
+    where
+        F: Future<Output = Result<Renewed, E>> + Send + 'static,
+        E: Into<Box<dyn std::error::Error + Send + Sync>>,
+    {
+        self.renewals.add(Renewal::new(name.into(), renew));
         self
     }
 
@@ -512,18 +553,25 @@ impl LimiterBuilder {
             &self.hosts,
             self.profile.clone(),
             self.ask_with,
-            !self.keys.is_empty(),
+            !self.keys.is_empty() || !self.renewals.is_empty(),
         )?;
         let seed = self.seed.unwrap_or_else(|| rand::rng().random());
-        let fingerprints: Vec<_> = self.keys.iter().map(ApiKey::fingerprint).collect();
+        if let Some(name) = self.renewals.double() {
+            return Err(Kind::Key(format!("two renewed keys are named {name:?}")).into());
+        }
+        let fixed = self.keys.iter().map(ApiKey::fingerprint);
+        let fingerprints: Vec<_> = fixed.chain(self.renewals.fingerprints()).collect();
         let settings = self.settings.clone();
         let mut machine = Scheduler::new(self.settings, &fingerprints, seed)?;
+        self.renewals
+            .fingerprints()
+            .for_each(|key| machine.await_secret(key));
         let buyer = match self.buyer {
             Some(Opening(open)) => Some(open(settings, &mut machine)?),
             None => None,
         };
         let shared = Shared {
-            gate: Gate::new(machine, self.keys, buyer),
+            gate: Gate::new(machine, self.keys, self.renewals, buyer),
             profile: self.profile,
             #[cfg(feature = "reqwest")]
             front,

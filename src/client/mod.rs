@@ -22,10 +22,12 @@ mod claim;
 mod clock;
 mod driver;
 mod ending;
+mod errands;
 mod gate;
 mod key;
 mod limiter;
 mod permit;
+mod renewal;
 mod seats;
 #[cfg(feature = "tower")]
 mod service;
@@ -61,6 +63,7 @@ pub use limiter::{Cancelled, Changes, Limiter, LimiterBuilder};
 #[cfg(feature = "reqwest")]
 pub use limiters::Limiters;
 pub use permit::{Leave, Permit, Ticket, Verdict};
+pub use renewal::Renewed;
 #[cfg(feature = "tower")]
 pub use service::{BoxError, Limited, LimiterLayer};
 pub use tokio_util::sync::CancellationToken;

@@ -17,7 +17,7 @@ use tokio_util::sync::CancellationToken;
 use crate::Time;
 use crate::error::{Error, Kind, Patience};
 use crate::feedback::{self, Profile};
-use crate::scheduler::events::{self, Ask, Fingerprint, GaveUp, Outcome, Refusal};
+use crate::scheduler::events::{self, Ask, Fingerprint, GaveUp, Outcome, Reason, Refusal};
 
 use super::claim::Claim;
 use super::driver;
@@ -191,14 +191,28 @@ impl Ticket {
             Refusal::AllKeysParked { until } => Some(*until),
             _ => None,
         };
-        let clock = self.limiter.gate().clock();
+        let gate = self.limiter.gate();
+        let clock = gate.clock();
+        let may_be_renewal = matches!(
+            refusal,
+            Refusal::AllKeysFaulty { .. }
+                | Refusal::Deadline {
+                    reason: Some(Reason::Renewal),
+                    ..
+                }
+        );
+        let trouble = may_be_renewal.then(|| gate.renewal_trouble()).flatten();
         let retry_at = retry_at.filter(|&at| at != Time::NEVER);
-        Error::refused(
+        let error = Error::refused(
             refusal,
             self.history.patience,
             retry_at.map(|at| clock.wall_at(at)),
             self.history.attempts + self.history.earlier > 0,
-        )
+        );
+        match trouble {
+            Some((why, again)) => error.of_renewal(why, clock.wall_at(again)),
+            None => error,
+        }
     }
 }
 

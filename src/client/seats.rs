@@ -12,10 +12,12 @@ use smallvec::SmallVec;
 use tokio::sync::{Notify, broadcast};
 
 use crate::Time;
+use crate::feedback::Fault;
 use crate::scheduler::Scheduler;
 use crate::scheduler::events::{Change, Grant, KeyId, Outcome, Refusal, Ticket, Verdict};
 
 use super::key::ApiKey;
+use super::renewal::Renewals;
 use super::watch::Watch;
 
 /// The machine and the seats. Guarded by the gate's lock.
@@ -23,6 +25,7 @@ use super::watch::Watch;
 pub(super) struct Seats {
     pub(super) machine: Scheduler,
     keys: Vec<ApiKey>,
+    pub(super) renewals: Renewals,
     seats: Slab<Seat>,
     /// The seat of the ticket in each of the machine's slots.
     seat_of: Vec<usize>,
@@ -50,8 +53,8 @@ pub(super) enum State {
     Aside,
     /// Ended without being sent (again). The machine has forgotten it.
     Refused(Refusal),
-    /// Taken up.
-    Flying,
+    /// Taken up then.
+    Flying(Grant, Time),
 }
 
 /// A grant that was taken up.
@@ -64,10 +67,11 @@ pub(crate) struct Taken {
 }
 
 impl Seats {
-    pub(super) fn new(machine: Scheduler, keys: Vec<ApiKey>) -> Self {
+    pub(super) fn new(machine: Scheduler, keys: Vec<ApiKey>, renewals: Renewals) -> Self {
         Self {
             machine,
             keys,
+            renewals,
             seats: Slab::new(),
             seat_of: Vec::new(),
             flying: Slab::new(),
@@ -113,10 +117,10 @@ impl Seats {
     pub(super) fn take_up(&mut self, seat: usize, now: Time) -> Option<Result<Taken, Refusal>> {
         let found = &mut self.seats[seat];
         match &found.state {
-            State::Waiting | State::Aside | State::Flying => None,
+            State::Waiting | State::Aside | State::Flying(..) => None,
             State::Refused(refusal) => Some(Err(refusal.clone())),
             &State::Granted(grant, _) => {
-                found.state = State::Flying;
+                found.state = State::Flying(grant, now);
                 self.machine.start(grant.ticket, now);
                 Some(Ok(Taken {
                     key: self.key(grant.key),
@@ -128,10 +132,17 @@ impl Seats {
     }
 
     /// The owner of a seat listens again. Whether its ticket had stepped aside for that, or does
-    /// now because what was paid for it has run out.
+    /// now because what was paid for it has run out, or the secret of its key has.
     pub(super) fn resume(&mut self, seat: usize, now: Time) -> bool {
         let found = &mut self.seats[seat];
-        if matches!(found.state, State::Granted(..)) && self.machine.is_stale(found.ticket, now) {
+        let is_lost = match found.state {
+            State::Granted(grant, _) => {
+                self.machine.is_stale(found.ticket, now)
+                    || !self.renewals.have(self.machine.fingerprint(grant.key))
+            }
+            _ => false,
+        };
+        if is_lost {
             found.state = State::Aside;
             self.machine.set_aside(found.ticket, now);
             self.land(seat);
@@ -163,6 +174,14 @@ impl Seats {
         now: Time,
     ) -> Verdict {
         let found = &mut self.seats[seat];
+        if let Outcome::Answered(feedback) = outcome
+            && matches!(feedback.fault, Some(Fault::Unauthorized | Fault::Revoked))
+            && let State::Flying(grant, sent) = found.state
+        {
+            // Before the machine hears of it: it repeats what a new secret may help.
+            self.renewals
+                .on_fault(grant.key, sent, &mut self.machine, now);
+        }
         let verdict = if held {
             self.machine.complete_held(found.ticket, outcome, now)
         } else {
@@ -221,9 +240,10 @@ impl Seats {
             .filter_map(|(_, seat)| seat.waker.take())
     }
 
-    /// Makes these the keys in use.
+    /// Makes these the keys in use, besides those that are renewed.
     pub(super) fn set_keys(&mut self, keys: Vec<ApiKey>) {
-        let fingerprints: Vec<_> = keys.iter().map(ApiKey::fingerprint).collect();
+        let fixed = keys.iter().map(ApiKey::fingerprint);
+        let fingerprints: Vec<_> = fixed.chain(self.renewals.fingerprints()).collect();
         self.machine.set_keys(&fingerprints);
         for key in keys {
             if !self.keys.contains(&key) {
@@ -249,7 +269,7 @@ impl Seats {
             let seat = &mut self.seats[index];
             let due = match (&seat.state, &seat.watch) {
                 (State::Granted(_, at), _) => *at + UNHEARD,
-                (State::Flying, Some(watch)) => watch.due(),
+                (State::Flying(..), Some(watch)) => watch.due(),
                 _ => Time::NEVER,
             };
             if due > now {
@@ -276,6 +296,9 @@ impl Seats {
 
     fn key(&self, id: KeyId) -> ApiKey {
         let fingerprint = self.machine.fingerprint(id);
+        if let Some(key) = self.renewals.key(fingerprint) {
+            return key.clone();
+        }
         let found = self
             .keys
             .iter()

@@ -178,6 +178,8 @@ pub enum Reason {
     Limit,
     /// A hard ceiling.
     Ceiling,
+    /// Every key it may use waits for its secret.
+    Renewal,
     /// The shared store has not granted it.
     Shared,
     /// The shared store is away, or has lost what it knew.
@@ -196,6 +198,7 @@ impl fmt::Display for Reason {
             Self::Resume => "a slow start",
             Self::Limit => "others in flight",
             Self::Ceiling => "a ceiling",
+            Self::Renewal => "a key that is being renewed",
             Self::Shared => "a limit that is shared with other processes",
             Self::StoreAway => "the shared store, which is away",
         })
@@ -291,6 +294,14 @@ pub enum What {
     Retired(Fault),
     /// A key is in use again.
     Restored,
+    /// A key has a new secret.
+    Renewed,
+    /// The function that brings a key's secret has failed. The old secret is used as long as it is
+    /// good.
+    NotRenewed {
+        /// What it said, without what stands in queries.
+        why: Box<str>,
+    },
     /// A slot whose owner does not listen is lent to others until it does.
     Lent(Loan),
     /// A request to a host that the limiter is not for went past it, without key and without

@@ -1,6 +1,5 @@
 //! Which ask goes next, on which key: the gates in their order, and the life of an attempt.
 
-use super::Scheduler;
 use super::allowance::{Allowances, Paid, Settled};
 use super::ceiling::Ceilings;
 use super::control::{Control, Trail};
@@ -8,6 +7,7 @@ use super::events::{Cost, Gate, Grant, KeyId, Loan, Reason, Ticket};
 use super::keys::KeyPool;
 use super::queue::{Entry, LaneId, Place};
 use super::time::Time;
+use super::{Scheduler, is_certain};
 
 /// An attempt that was granted.
 #[derive(Debug)]
@@ -167,6 +167,8 @@ impl Scheduler {
         for key in self.keys_of(lane) {
             match self.keys.gate(key, lane.bucket, now) {
                 Gate::Open => return None,
+                // It opens when something else happens, which may be soon.
+                Gate::Shut { reason, .. } if !is_certain(reason) => return None,
                 Gate::Shut { until, reason } => {
                     if first.is_none_or(|(best, _)| until < best) {
                         first = Some((until, reason));

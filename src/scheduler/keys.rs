@@ -10,6 +10,7 @@ use std::time::Duration;
 use crate::feedback::Fault;
 
 use super::events::{Because, Fingerprint, Gate, KeyId, Reason, What};
+use super::secrets::{NO_SECRET, Secret};
 use super::time::Time;
 
 /// What a refusal without a hint costs the key.
@@ -94,6 +95,7 @@ pub(crate) struct Key {
     /// When it was last put to rest for that.
     rested_at: Option<Time>,
     faulty: Option<Faulty>,
+    secret: Secret,
     /// Taken out by the user; what is in flight may finish.
     removed: bool,
 }
@@ -186,8 +188,23 @@ impl KeyPool {
 
     /// Whether there is a key in use besides this one that the server does not refuse.
     pub(crate) fn has_other(&self, id: KeyId) -> bool {
-        self.ids()
-            .any(|other| other != id && self.key(other).faulty.is_none())
+        self.ids().any(|other| {
+            let key = self.key(other);
+            other != id && key.faulty.is_none() && key.secret.is_here()
+        })
+    }
+
+    /// Whether there is, or will be, another secret of the key than that of a request that was sent
+    /// at `sent`.
+    pub(super) fn has_newer(&self, id: KeyId, sent: Time) -> bool {
+        self.key(id).secret.is_newer_than(sent)
+    }
+
+    /// Whether a fault of the key is over with that.
+    pub(super) fn set_secret(&mut self, id: KeyId, secret: Secret) -> bool {
+        let key = &mut self.keys[id.index()];
+        key.secret = secret;
+        secret.is_here() && key.faulty.take().is_some_and(|faulty| faulty.retired)
     }
 
     /// Why none of the keys in use will serve anybody, if that is so. A retired key whose probe is
@@ -195,7 +212,11 @@ impl KeyPool {
     pub(crate) fn all_faulty(&self, now: Time) -> Option<Fault> {
         let mut fault = None;
         for id in self.ids() {
-            match &self.key(id).faulty {
+            let key = self.key(id);
+            match &key.faulty {
+                _ if key.secret == Secret::Missing => {
+                    fault = fault.or(Some(NO_SECRET));
+                }
                 Some(faulty) if faulty.retired && faulty.probe_at > now => {
                     fault = fault.or(Some(faulty.fault));
                 }
@@ -212,6 +233,12 @@ impl KeyPool {
             return Gate::Shut {
                 until: Time::NEVER,
                 reason: Reason::Fault,
+            };
+        }
+        if !key.secret.is_here() {
+            return Gate::Shut {
+                until: Time::NEVER,
+                reason: Reason::Renewal,
             };
         }
         if key.unanswered >= MUTE && key.in_flight > 0 {
@@ -416,6 +443,10 @@ impl KeyPool {
             // The credential is the application's own, and another one may come with each request.
             return None;
         }
+        if key.secret.is_newer_than(sent) {
+            // That was about a secret which is not used any more.
+            return None;
+        }
         match &mut key.faulty {
             None => {
                 key.faulty = Some(Faulty {
@@ -488,6 +519,7 @@ impl Key {
             unanswered: 0,
             rested_at: None,
             faulty: None,
+            secret: Secret::default(),
             removed: false,
         }
     }

@@ -24,6 +24,7 @@ mod queue;
 mod quota;
 mod resume;
 pub mod retry;
+mod secrets;
 mod sends;
 pub mod time;
 mod timing;

@@ -9,12 +9,12 @@ use rand::RngExt;
 
 use crate::feedback::{Class, Feedback};
 
-use super::Scheduler;
-use super::events::{Because, Gate, GaveUp, Outcome, Refusal, Ticket, Verdict, What};
+use super::events::{Because, Gate, GaveUp, Outcome, Ticket, Verdict, What};
 use super::mode::Mode;
 use super::names::Names;
 use super::retry::{self, Judgement};
 use super::time::Time;
+use super::{Scheduler, is_certain};
 
 impl Scheduler {
     /// An attempt has ended: learns from it, frees its slot, and says what to do.
@@ -138,11 +138,8 @@ impl Scheduler {
             let retired = matches!(what, Some(What::Retired(_)));
             self.control.on_fault(key, retired);
             self.note(now, Some(key), what);
-            if let Some(fault) = self.keys.all_faulty(now).filter(|_| retired) {
-                let waiting: Vec<_> = self.queue.waiting().collect();
-                for other in waiting {
-                    self.refuse(other, Refusal::AllKeysFaulty { fault });
-                }
+            if retired {
+                self.refuse_if_all_faulty(now);
             }
         }
         learned
@@ -192,6 +189,11 @@ impl Scheduler {
             Judgement::Return(why) => return give_up(why),
             Judgement::OtherKey => {
                 entry.key_faults += 1;
+                let attempt = &self.attempts[index];
+                let sent = attempt.started.unwrap_or(attempt.granted);
+                if self.keys.has_newer(key, sent) {
+                    return Verdict::Again { not_before: now };
+                }
                 entry.bar(key, Time::NEVER, now);
                 let lane = self
                     .queue
@@ -239,8 +241,8 @@ impl Scheduler {
         let lane = self.queue.lane_at(entry.lane).id;
         let first = self.keys_of(lane).map(|key| {
             let parked = match self.keys.gate(key, lane.bucket, floor) {
-                Gate::Open => floor,
-                Gate::Shut { until, .. } => until,
+                Gate::Shut { until, reason } if is_certain(reason) => until,
+                Gate::Open | Gate::Shut { .. } => floor,
             };
             parked.max(entry.barred_until(key))
         });

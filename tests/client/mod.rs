@@ -7,6 +7,7 @@ mod listening;
 mod operating;
 mod provider;
 mod redirects;
+mod renewing;
 mod runtimes;
 mod secrets;
 #[cfg(feature = "tower")]
