@@ -61,8 +61,8 @@ pub mod sim;
 
 #[cfg(feature = "client")]
 pub use client::{
-    ApiKey, CancellationToken, Cancelled, Changes, Leave, Limiter, LimiterBuilder, Permit, Renewed,
-    Ticket, Verdict,
+    ApiKey, CancellationToken, Changes, Leave, Limiter, LimiterBuilder, Permit, Renewed, Ticket,
+    Verdict,
 };
 #[cfg(any(feature = "reqwest", feature = "tower"))]
 pub use client::{AttemptTimeout, Bucket, Deadline, Group, Hold, Pin, Report, Tenant, Until};
@@ -79,6 +79,7 @@ pub use scheduler::events::{
     Ask, Cost, Fingerprint, GaveUp, Name, Outcome, Priority, Reason, Replay,
 };
 pub use scheduler::explain::Explanation;
+pub use scheduler::groups::Cancelled;
 pub use scheduler::keys::{HintScope, Penalty};
 pub use scheduler::mode::Mode;
 pub use scheduler::retry::RetrySettings;

@@ -17,8 +17,9 @@ use crate::Time;
 use crate::config::Settings;
 use crate::error::{Error, Kind};
 use crate::scheduler::Scheduler;
-use crate::scheduler::events::{Ask, Change, Name, Reason, Refusal, What};
+use crate::scheduler::events::{Ask, Change, Name, Priority, Reason, Refusal, What};
 use crate::scheduler::explain::Explanation;
+use crate::scheduler::groups::Cancelled;
 use crate::scheduler::mode::Mode;
 
 use super::buyer::Buyer;
@@ -248,12 +249,22 @@ impl Gate {
         self.act(|inner, now, _| inner.seats.machine.is_idle(now))
     }
 
-    /// Cancels what waits of a group: how many were removed, and how many are in flight.
-    pub(crate) fn cancel_group(&self, group: &Name) -> (usize, usize) {
+    /// Cancels what waits of a group, but for what is at or above `spare`; that belongs to `new`
+    /// from now on, if there is one.
+    pub(crate) fn cancel_group(
+        &self,
+        group: &Name,
+        new: Option<&Name>,
+        spare: Option<Priority>,
+    ) -> Cancelled {
         self.act(|inner, now, wakes| {
-            let counts = inner.seats.machine.cancel_group(group);
+            let machine = &mut inner.seats.machine;
+            let cancelled = match new {
+                Some(new) => machine.replace_group(group, new, spare),
+                None => machine.cancel_group(group, spare),
+            };
             self.pump(inner, now, wakes);
-            counts
+            cancelled
         })
     }
 

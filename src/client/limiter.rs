@@ -18,8 +18,9 @@ use crate::feedback::Profile;
 use crate::scheduler::Scheduler;
 use crate::scheduler::ceiling::Ceiling;
 use crate::scheduler::concurrency::Concurrency;
-use crate::scheduler::events::{Ask, Change, Name, Outcome, Reason};
+use crate::scheduler::events::{Ask, Change, Name, Outcome, Priority, Reason};
 use crate::scheduler::explain::Explanation;
+use crate::scheduler::groups::Cancelled;
 use crate::scheduler::keys::{HintScope, Penalty};
 use crate::scheduler::mode::Mode;
 use crate::scheduler::pace::PaceSettings;
@@ -178,11 +179,29 @@ impl Limiter {
         }
     }
 
-    /// Cancels what waits of a group; what is in flight finishes. Answers how many were removed,
-    /// and how many are in flight. Cancelling twice is no error.
+    /// Cancels what waits of a group, sends nothing more of it, and tells each of its callers; what
+    /// is in flight finishes. Cancelling twice is no error, and whoever names the group afterwards
+    /// begins it anew.
     pub fn cancel(&self, group: impl Into<Name>) -> Cancelled {
-        let (removed, in_flight) = self.gate().cancel_group(&group.into());
-        Cancelled { removed, in_flight }
+        self.gate().cancel_group(&group.into(), None, None)
+    }
+
+    /// The same, but spares what is at or above a priority: what a user has chosen is wanted even
+    /// when the page around it is left.
+    pub fn cancel_below(&self, group: impl Into<Name>, spare: Priority) -> Cancelled {
+        self.gate().cancel_group(&group.into(), None, Some(spare))
+    }
+
+    /// Cancels a group because another takes its place, in one step. What is at or above `spare`
+    /// is spared, and belongs to the new group from now on.
+    pub fn replace(
+        &self,
+        old: impl Into<Name>,
+        new: impl Into<Name>,
+        spare: impl Into<Option<Priority>>,
+    ) -> Cancelled {
+        let (old, new) = (old.into(), new.into());
+        self.gate().cancel_group(&old, Some(&new), spare.into())
     }
 
     /// Replaces the keys, but for those that are renewed. Those that stay keep their state; what is in flight finishes on its key.
@@ -578,16 +597,6 @@ impl LimiterBuilder {
         };
         Ok(Limiter(Arc::new(shared), Tokens::default()))
     }
-}
-
-/// What cancelling a group did.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-#[non_exhaustive]
-pub struct Cancelled {
-    /// How many waited, and wait no more.
-    pub removed: usize,
-    /// How many had left, and finish.
-    pub in_flight: usize,
 }
 
 /// A reader of what a limiter decides.

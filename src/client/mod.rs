@@ -59,7 +59,7 @@ pub use extension::{AttemptTimeout, Bucket, Deadline, Group, Hold, Pin, Report, 
 #[cfg(feature = "shared")]
 pub(crate) use gate::Gate;
 pub use key::ApiKey;
-pub use limiter::{Cancelled, Changes, Limiter, LimiterBuilder};
+pub use limiter::{Changes, Limiter, LimiterBuilder};
 #[cfg(feature = "reqwest")]
 pub use limiters::Limiters;
 pub use permit::{Leave, Permit, Ticket, Verdict};

@@ -102,7 +102,11 @@ impl Seats {
         debug_assert_eq!(seat.ticket, ticket, "a seat outlives its ticket");
         if matches!(state, State::Granted(..)) {
             seat.flying = self.flying.insert(index);
+        } else {
+            // A grant that was not taken up is taken back with the group that it belongs to.
+            self.land(index);
         }
+        let seat = &mut self.seats[index];
         seat.state = state;
         match seat.waker.take() {
             Some(waker) => {

@@ -393,7 +393,8 @@ mod tests {
         let first = scheduler.submit(grouped, at(0.0)).expect("room");
         let second = scheduler.submit(Ask::new(), at(0.0)).expect("room");
         assert_eq!(purchases(&mut scheduler, at(0.0)).len(), 2);
-        assert_eq!(scheduler.cancel_group(&"map".into()), (1, 0));
+        let cancelled = scheduler.cancel_group(&"map".into(), None);
+        assert_eq!((cancelled.removed, cancelled.in_flight), (1, 0));
         scheduler.close();
         let refused: Vec<_> = std::iter::from_fn(|| scheduler.poll_refusal(at(0.1))).collect();
         assert_eq!(

@@ -97,7 +97,7 @@ pub enum GaveUp {
     Deadline,
     /// No key is left that could serve it.
     NoKey,
-    /// Its group was cancelled while it waited for the next attempt.
+    /// Its group was cancelled.
     Cancelled,
     /// The limiter was closed.
     Closed,

@@ -150,7 +150,7 @@ impl Scheduler {
     pub fn release(&mut self, ticket: Ticket) {
         if let Some(index) = self.attempt_of(ticket) {
             self.end_attempt(index);
-            self.queue.remove(ticket);
+            self.queue.end(ticket);
         }
     }
 

@@ -14,6 +14,7 @@ mod control;
 pub mod events;
 pub mod explain;
 mod grants;
+pub mod groups;
 pub mod keys;
 mod loans;
 pub mod mode;
@@ -408,25 +409,6 @@ impl Scheduler {
         if self.queue.remove(ticket).is_some() {
             self.version += 1;
         }
-    }
-
-    /// Cancels what waits of a group; what is in flight finishes. Answers how many were removed
-    /// and how many are in flight. Each removed ticket is refused as cancelled.
-    pub fn cancel_group(&mut self, group: &Name) -> (usize, usize) {
-        let members = self
-            .queue
-            .entries()
-            .filter(|(_, entry)| entry.group.as_deref() == Some(group));
-        let (flying, waiting): (Vec<_>, Vec<_>) = members
-            .map(|(ticket, entry)| (ticket, entry.place))
-            .partition(|(_, place)| match *place {
-                Place::Attempt(index) => !self.is_reserved(index as usize),
-                _ => false,
-            });
-        for &(ticket, _) in &waiting {
-            self.refuse(ticket, Refusal::Cancelled);
-        }
-        (waiting.len(), flying.len())
     }
 
     /// Accepts nothing more and refuses all who wait; what is in flight finishes, and is not

@@ -182,8 +182,13 @@ impl Scheduler {
         let refused_until = learned.key_until.max(learned.provider_until);
         let retry_at = (refused_until > now).then_some(refused_until);
         let give_up = |why| Verdict::Return { retry_at, why };
-        if self.closed && !matches!(judgement, Judgement::Return(_)) {
-            return give_up(Some(GaveUp::Closed));
+        if !matches!(judgement, Judgement::Return(_)) {
+            if self.closed {
+                return give_up(Some(GaveUp::Closed));
+            }
+            if entry.cancelled {
+                return give_up(Some(GaveUp::Cancelled));
+            }
         }
         let not_before = match judgement {
             Judgement::Return(why) => return give_up(why),

@@ -277,26 +277,6 @@ fn closing_refuses_who_waits_and_repeats_nothing() {
 }
 
 #[test]
-fn cancelling_a_group_takes_what_waits_and_lets_the_rest_finish() {
-    let mut settings = Settings::default();
-    settings.max_concurrency = Some(1);
-    let mut machine = Machine::new(settings, 1);
-    let flying = machine.submit(Ask::new().group("map"));
-    machine.grant().expect("a grant");
-    let waiting = machine.submit(Ask::new().group("map"));
-    let other = machine.submit(Ask::new().group("page"));
-    assert_eq!(machine.scheduler.cancel_group(&"map".into()), (1, 1));
-    assert_eq!(
-        machine.scheduler.cancel_group(&"map".into()),
-        (0, 1),
-        "twice is no error"
-    );
-    assert_eq!(machine.refusal(), Some((waiting, Refusal::Cancelled)));
-    assert_eq!(gave_up(machine.end(flying, &served())), None);
-    assert_eq!(machine.next_grant().map(|grant| grant.ticket), Some(other));
-}
-
-#[test]
 fn a_day_long_hint_parks_for_at_most_a_day_and_then_probes() {
     // RA-17, KR-09.
     let mut settings = Settings::default();

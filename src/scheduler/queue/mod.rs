@@ -7,6 +7,7 @@
 //! come first served. Everything is kept in balanced trees, so every operation is O(log n).
 
 mod flows;
+mod groups;
 mod lane;
 
 use std::collections::{BTreeSet, HashMap};
@@ -19,6 +20,7 @@ use super::explain::{ClassDepth, TenantDepth};
 use super::retry::Tried;
 use super::time::Time;
 use flows::Flows;
+use groups::Groups;
 pub(crate) use lane::LaneId;
 use lane::{Head, Lane};
 
@@ -53,14 +55,15 @@ pub(crate) struct Entry {
     pub(crate) lane: u32,
     pub(crate) bucket: u32,
     flow: u32,
-    /// Boxed: few have one, and all pay for the place.
-    pub(crate) group: Option<Box<Name>>,
+    group: u32,
     pub(crate) refusals: u16,
     pub(crate) errors: u16,
     /// Attempts that ended with a key's own fault.
     pub(crate) key_faults: u16,
     pub(crate) priority: Priority,
     pub(crate) replay: Replay,
+    /// Its group was cancelled: it is not repeated.
+    pub(crate) cancelled: bool,
 }
 
 impl Entry {
@@ -100,6 +103,7 @@ pub(crate) struct SlotQueue {
     lanes: Slab<Lane>,
     lane_of: HashMap<LaneId, u32>,
     flows: Flows,
+    groups: Groups,
     asleep: BTreeSet<(Time, u32)>,
     /// The one who waits, if nobody else does: most asks are granted at once, and pay for no tree.
     express: Option<u32>,
@@ -133,6 +137,7 @@ impl SlotQueue {
             lanes,
             lane_of: HashMap::new(),
             flows: Flows::default(),
+            groups: Groups::default(),
             asleep: BTreeSet::new(),
             express: None,
             waiting: 0,
@@ -177,13 +182,17 @@ impl SlotQueue {
             lane,
             bucket: new.lane.bucket,
             flow,
-            group: new.group.map(Box::new),
+            group: groups::NONE,
             refusals: 0,
             errors: 0,
             key_faults: 0,
             priority: new.priority,
             replay: new.replay,
+            cancelled: false,
         }) as u32;
+        if let Some(group) = new.group {
+            self.entries[slot as usize].group = self.groups.join(group, slot);
+        }
         if self.waiting == 0 && new.not_before <= now {
             self.waiting = 1;
             self.entries[slot as usize].place = Place::Express;
@@ -330,11 +339,40 @@ impl SlotQueue {
         }
     }
 
+    /// The live tickets of a group.
+    pub(crate) fn members(&self, group: &Name) -> Vec<Ticket> {
+        let slots = self.groups.members(group);
+        slots.into_iter().map(|slot| self.ticket(slot)).collect()
+    }
+
+    /// How many tickets of a group have ended with a result; they are not counted again.
+    pub(crate) fn take_done(&mut self, group: &Name) -> u64 {
+        self.groups.take_done(group)
+    }
+
+    /// Puts a live ticket into another group.
+    pub(crate) fn move_to_group(&mut self, ticket: Ticket, group: Name) {
+        let slot = ticket.slot;
+        self.groups
+            .part(self.entries[slot as usize].group, slot, false);
+        self.entries[slot as usize].group = self.groups.join(group, slot);
+    }
+
+    /// Ends a ticket with a result.
+    pub(crate) fn end(&mut self, ticket: Ticket) {
+        if let Some(entry) = self.entry(ticket) {
+            self.groups.part(entry.group, ticket.slot, true);
+            self.entries[ticket.slot as usize].group = groups::NONE;
+            self.remove(ticket);
+        }
+    }
+
     /// Ends a ticket, wherever it is.
     pub(crate) fn remove(&mut self, ticket: Ticket) -> Option<Entry> {
         self.entry(ticket)?;
         self.leave(ticket.slot);
         let entry = self.entries.remove(ticket.slot as usize);
+        self.groups.part(entry.group, ticket.slot, false);
         self.flows.part(entry.flow);
         let lane = &mut self.lanes[entry.lane as usize];
         lane.members -= 1;
