@@ -8,7 +8,10 @@ use crate::scheduler::concurrency::Concurrency;
 use crate::scheduler::keys::{HintScope, Penalty};
 use crate::scheduler::mode::Mode;
 use crate::scheduler::pace::PaceSettings;
+use crate::scheduler::reserve::Reserve;
 use crate::scheduler::retry::RetrySettings;
+use crate::scheduler::shedding::Shedding;
+use crate::scheduler::{Delays, TenantSettings};
 
 /// How one limiter decides. The defaults need no configuration. In a file, durations are written
 /// `"250ms"` or `"1h 30m"`, and ceilings `"500/1m"` or `"1/1s+10%"`.
@@ -50,6 +53,16 @@ pub struct Settings {
         serde(deserialize_with = "optional_duration::deserialize")
     )]
     pub attempt_timeout: Option<Duration>,
+    /// What is kept for a priority and above. Default: nothing; who goes first is decided by
+    /// priority alone.
+    pub reserve: Option<Reserve>,
+    /// When newcomers are turned away because the queue is longer than can be served. Default:
+    /// never; they wait until `max_wait`, or are refused beyond `queue`.
+    pub shedding: Option<Shedding>,
+    /// How long requests of lower priority wait at least. Default: not at all.
+    pub delays: Option<Delays>,
+    /// When a tenant that sends heartbeats counts as quiet.
+    pub tenants: TenantSettings,
     /// The most requests that may wait. Default 100,000. A newcomer beyond it is refused.
     pub queue: usize,
     /// How attempts are repeated.
@@ -75,6 +88,10 @@ impl Default for Settings {
             pace: PaceSettings::Learned,
             max_wait: Some(Duration::from_secs(300)),
             attempt_timeout: None,
+            reserve: None,
+            shedding: None,
+            delays: None,
+            tenants: TenantSettings::default(),
             queue: 100_000,
             retry: RetrySettings::default(),
             penalty: Penalty::Hint,
@@ -99,6 +116,9 @@ impl Settings {
         )?;
         at_least_one("queue", self.queue as u64)?;
         self.check_concurrency()?;
+        self.reserve.as_ref().map_or(Ok(()), Reserve::check)?;
+        self.shedding.as_ref().map_or(Ok(()), Shedding::check)?;
+        self.tenants.check()?;
         if let Some(most) = self.attempt_timeout {
             within(
                 "attempt_timeout",

@@ -158,6 +158,23 @@ impl Error {
         matches!(self.0.kind, Kind::Refused(Refusal::QueueFull { .. }, _))
     }
 
+    /// Whether it was turned away because the queue is longer than can be served.
+    #[must_use]
+    pub fn is_shed(&self) -> bool {
+        matches!(self.0.kind, Kind::Refused(Refusal::Shed { .. }, _))
+    }
+
+    /// How long those who wait will take, where the request was turned away because they are too
+    /// many and that is known.
+    #[must_use]
+    pub fn expected_wait(&self) -> Option<Duration> {
+        match &self.0.kind {
+            Kind::Refused(Refusal::Shed { expected, .. }, _) => Some(*expected),
+            Kind::Refused(Refusal::QueueFull { expected, .. }, _) => *expected,
+            _ => None,
+        }
+    }
+
     /// Whether every key is parked for longer than the request may wait.
     #[must_use]
     pub fn is_all_keys_parked(&self) -> bool {
@@ -170,10 +187,14 @@ impl Error {
         matches!(self.0.kind, Kind::Refused(Refusal::AllKeysFaulty { .. }, _))
     }
 
-    /// Whether its group was cancelled, or the token that it was to wait until.
+    /// Whether its group was cancelled, or the token that it was to wait until, or its tenant is
+    /// gone.
     #[must_use]
     pub fn is_cancelled(&self) -> bool {
-        matches!(self.0.kind, Kind::Refused(Refusal::Cancelled, _))
+        matches!(
+            self.0.kind,
+            Kind::Refused(Refusal::Cancelled | Refusal::TenantGone, _)
+        )
     }
 
     /// Whether the limiter was closed.
@@ -214,7 +235,7 @@ impl Error {
     pub(crate) fn gave_up(&self) -> Option<GaveUp> {
         match &self.0.kind {
             Kind::Refused(refusal, _) => Some(match refusal {
-                Refusal::Cancelled => GaveUp::Cancelled,
+                Refusal::Cancelled | Refusal::TenantGone => GaveUp::Cancelled,
                 Refusal::Closed => GaveUp::Closed,
                 Refusal::AllKeysFaulty { .. } | Refusal::UnknownKey { .. } => GaveUp::NoKey,
                 _ => GaveUp::Deadline,
@@ -339,12 +360,21 @@ fn refused(
     f: &mut fmt::Formatter<'_>,
 ) -> fmt::Result {
     match refusal {
-        Refusal::QueueFull { limit } => {
+        Refusal::QueueFull { limit, expected } => {
             write!(
                 f,
                 "{limit} requests wait already, as many as `queue` allows"
-            )
+            )?;
+            match expected {
+                Some(expected) => write!(f, "; they will take about {expected:.1?}"),
+                None => Ok(()),
+            }
         }
+        Refusal::Shed { expected, longest } => write!(
+            f,
+            "it was turned away: those before it will take about {expected:.1?}, and took longer \
+             than the {longest:?} of `shedding.longest`"
+        ),
         Refusal::Deadline { reason, .. } => {
             waited(patience, f)?;
             match reason {
@@ -375,6 +405,9 @@ fn refused(
             )
         }
         Refusal::Cancelled => f.write_str("it was cancelled"),
+        Refusal::TenantGone => f.write_str(
+            "its tenant sent no heartbeat and asked for nothing for longer than `tenants.gone`",
+        ),
         Refusal::Closed => f.write_str("the limiter was closed"),
     }
 }

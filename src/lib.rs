@@ -82,6 +82,7 @@ pub use scheduler::explain::Explanation;
 pub use scheduler::groups::Cancelled;
 pub use scheduler::keys::{HintScope, Penalty};
 pub use scheduler::mode::Mode;
+pub use scheduler::reserve::Reserve;
 pub use scheduler::retry::RetrySettings;
 pub use scheduler::{Scheduler, Time};
 

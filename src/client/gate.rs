@@ -268,6 +268,14 @@ impl Gate {
         })
     }
 
+    pub(crate) fn heartbeat(&self, tenant: Name) {
+        self.act(|inner, now, _| inner.seats.machine.on_heartbeat(tenant, now));
+    }
+
+    pub(crate) fn set_weight(&self, tenant: Name, weight: f64) {
+        self.lock().seats.machine.set_weight(tenant, weight);
+    }
+
     pub(crate) fn close(&self) {
         self.act(|inner, now, wakes| {
             inner.seats.close();

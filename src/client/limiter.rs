@@ -24,7 +24,10 @@ use crate::scheduler::groups::Cancelled;
 use crate::scheduler::keys::{HintScope, Penalty};
 use crate::scheduler::mode::Mode;
 use crate::scheduler::pace::PaceSettings;
+use crate::scheduler::reserve::Reserve;
 use crate::scheduler::retry::RetrySettings;
+use crate::scheduler::shedding::Shedding;
+use crate::scheduler::{Delays, TenantSettings};
 
 use super::buyer::Opening;
 use super::ending::Tokens;
@@ -204,7 +207,21 @@ impl Limiter {
         self.gate().cancel_group(&old, Some(&new), spare.into())
     }
 
-    /// Replaces the keys, but for those that are renewed. Those that stay keep their state; what is in flight finishes on its key.
+    /// A tenant says that it is there, such as every 30 s while a page is open. From its first
+    /// heartbeat on it is judged by when it was last heard of: quiet, its share of the capacity
+    /// shrinks, and when it is gone what still waits for it is cancelled ([`Settings::tenants`]).
+    pub fn heartbeat(&self, tenant: impl Into<Name>) {
+        self.gate().heartbeat(tenant.into());
+    }
+
+    /// Sets how much more than others a tenant gets: twice the weight, twice the share. Kept within
+    /// 0.001 to 1,000; 1 unless set.
+    pub fn set_weight(&self, tenant: impl Into<Name>, weight: f64) {
+        self.gate().set_weight(tenant.into(), weight);
+    }
+
+    /// Replaces the keys, but for those that are renewed. Those that stay keep their state; what is
+    /// in flight finishes on its key.
     ///
     /// # Errors
     ///
@@ -491,6 +508,30 @@ impl LimiterBuilder {
     /// Sets [`Settings::attempt_timeout`].
     pub fn attempt_timeout(mut self, most: impl Into<Option<Duration>>) -> Self {
         self.settings.attempt_timeout = most.into();
+        self
+    }
+
+    /// Sets [`Settings::reserve`].
+    pub fn reserve(mut self, reserve: impl Into<Option<Reserve>>) -> Self {
+        self.settings.reserve = reserve.into();
+        self
+    }
+
+    /// Sets [`Settings::shedding`].
+    pub fn shedding(mut self, shedding: impl Into<Option<Shedding>>) -> Self {
+        self.settings.shedding = shedding.into();
+        self
+    }
+
+    /// Sets [`Settings::delays`].
+    pub fn delays(mut self, delays: impl Into<Option<Delays>>) -> Self {
+        self.settings.delays = delays.into();
+        self
+    }
+
+    /// Sets [`Settings::tenants`].
+    pub fn tenants(mut self, tenants: TenantSettings) -> Self {
+        self.settings.tenants = tenants;
         self
     }
 

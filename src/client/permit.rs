@@ -186,13 +186,15 @@ impl Ticket {
     }
 
     fn refused(&self, refusal: Refusal) -> Error {
+        let gate = self.limiter.gate();
+        let clock = gate.clock();
         let retry_at = match &refusal {
             Refusal::Deadline { earliest, .. } => *earliest,
             Refusal::AllKeysParked { until } => Some(*until),
+            Refusal::Shed { expected, .. } => Some(clock.now() + *expected),
+            Refusal::QueueFull { expected, .. } => expected.map(|wait| clock.now() + wait),
             _ => None,
         };
-        let gate = self.limiter.gate();
-        let clock = gate.clock();
         let may_be_renewal = matches!(
             refusal,
             Refusal::AllKeysFaulty { .. }

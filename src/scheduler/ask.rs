@@ -256,6 +256,23 @@ impl Cost {
 #[cfg_attr(feature = "serde", derive(serde::Serialize), serde(transparent))]
 pub struct Priority(pub u8);
 
+/// A number, or the name of a level.
+#[cfg(feature = "serde")]
+impl<'de> serde::Deserialize<'de> for Priority {
+    fn deserialize<D: serde::Deserializer<'de>>(from: D) -> Result<Self, D::Error> {
+        #[derive(serde::Deserialize)]
+        #[serde(untagged)]
+        enum Written {
+            Number(u8),
+            Text(String),
+        }
+        match Written::deserialize(from)? {
+            Written::Number(number) => Ok(Self(number)),
+            Written::Text(text) => text.parse().map_err(serde::de::Error::custom),
+        }
+    }
+}
+
 impl Priority {
     /// A person has chosen this and waits.
     pub const SELECTED: Self = Self(100);

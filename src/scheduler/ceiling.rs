@@ -13,6 +13,7 @@ use std::time::Duration;
 use crate::feedback::Dimension;
 
 use super::events::{Cost, Gate, Reason};
+use super::reserve::Reserve;
 use super::time::Time;
 
 /// A hard rate: at most `amount` of a dimension in every sliding window of `per`, lengthened by
@@ -231,8 +232,47 @@ impl Ceilings {
                 reason: Reason::Ceiling,
             };
         }
-        let until = self.rates.iter().map(|rate| rate.ready(cost, now)).max();
+        let until = self
+            .rates
+            .iter()
+            .map(|rate| rate.ready(rate.cost(cost), now))
+            .max();
         Gate::at(until.unwrap_or(now), Reason::Ceiling, now)
+    }
+
+    /// Whether any rate counts requests.
+    pub(crate) fn has_request_rates(&self) -> bool {
+        self.rates.iter().any(Rate::counts_requests)
+    }
+
+    /// The least time after which one more than `before` requests have been sent by so many keys of
+    /// which each keeps these rates, if nothing was sent before.
+    pub(crate) fn least_time_for(&self, before: u64, keys: u64) -> Duration {
+        let times = self.rates.iter().filter(|rate| rate.counts_requests());
+        let times = times.map(|rate| {
+            let at_once = rate.ceiling.amount.saturating_mul(keys.max(1));
+            let windows = u32::try_from(before / at_once).unwrap_or(u32::MAX);
+            rate.window.saturating_mul(windows)
+        });
+        times.max().unwrap_or_default()
+    }
+
+    /// What is kept from an ask of this cost that all gates let pass.
+    pub(crate) fn reserve_gate(
+        &self,
+        cost: &Cost,
+        reserve: &Reserve,
+        usual: Option<Duration>,
+        now: Time,
+    ) -> Gate {
+        let slots = self.max_in_flight.map_or(Gate::Open, |most| {
+            reserve.slots(most, self.in_flight, usual)
+        });
+        let free = self.rates.iter().map(|rate| {
+            let kept = reserve.of(rate.ceiling.amount as f64) as u64;
+            rate.ready(rate.cost(cost).saturating_add(kept), now)
+        });
+        slots.and(reserve.gate(free.max().unwrap_or(now), now))
     }
 
     /// The most that may be in flight, if that is bounded.
@@ -329,15 +369,19 @@ impl Rate {
         }
     }
 
+    fn counts_requests(&self) -> bool {
+        self.ceiling.dimension == Dimension::Requests
+    }
+
     fn cost(&self, cost: &Cost) -> u64 {
         cost.of(self.ceiling.dimension) as u64
     }
 
-    /// The first moment at which `cost` fits.
-    fn ready(&self, cost: &Cost, now: Time) -> Time {
+    /// The first moment at which so much fits.
+    fn ready(&self, cost: u64, now: Time) -> Time {
         // What takes more than everything was refused at submit; a ceiling lowered since then
         // must not hold it for ever.
-        let cost = self.cost(cost).min(self.ceiling.amount);
+        let cost = cost.min(self.ceiling.amount);
         let mut excess = (self.pending + self.in_window + cost).saturating_sub(self.ceiling.amount);
         if excess == 0 {
             return now;

@@ -20,6 +20,7 @@ use super::events::{Cost, Gate, KeyId, Reason, What};
 use super::names::Names;
 use super::pace::{Changed, Pace, PaceSettings, Scene, Stamp};
 use super::quota::{Ledger, Spend, Standing};
+use super::reserve::Reserve;
 use super::resume::SlowResume;
 use super::time::Time;
 use super::timing::Timing;
@@ -187,6 +188,32 @@ impl Control {
             self.silent_gate(now)
         };
         resume.and(quota).and(pace).and(silent)
+    }
+
+    /// What is kept from an ask that the gate of this key lets pass.
+    pub(crate) fn reserve_gate(
+        &self,
+        key: KeyId,
+        bucket: u32,
+        cost: &Cost,
+        reserve: &Reserve,
+        now: Time,
+    ) -> Gate {
+        let control = &self.keys[key.index()];
+        let slots = self.limit(key, now).map_or(Gate::Open, |limit| {
+            // What is learned of a silent provider holds for all its keys.
+            let all = control.controller.is_none() && !self.told;
+            let taken = if all {
+                self.in_flight
+            } else {
+                control.in_flight
+            };
+            reserve.slots(limit, taken, self.usual())
+        });
+        let quotas = control.ledger(bucket).map_or(Gate::Open, |ledger| {
+            ledger.reserve_gate(cost, reserve, &self.timing, now)
+        });
+        slots.and(quotas)
     }
 
     /// The gate of a provider that says nothing.

@@ -113,6 +113,16 @@ pub enum Refusal {
     QueueFull {
         /// The bound.
         limit: usize,
+        /// How long those who wait will take, if that is known.
+        expected: Option<Duration>,
+    },
+    /// The queue before it is longer than can be served, and it is shed.
+    Shed {
+        /// How long those who wait at or above its priority will take; less than `longest` where
+        /// the queue has become short again just now.
+        expected: Duration,
+        /// How long they may take.
+        longest: Duration,
     },
     /// It would not be sent before its deadline, or was not.
     Deadline {
@@ -147,6 +157,8 @@ pub enum Refusal {
     },
     /// Its group was cancelled.
     Cancelled,
+    /// Its tenant was not heard of for too long.
+    TenantGone,
     /// The limiter was closed.
     Closed,
 }
@@ -180,6 +192,8 @@ pub enum Reason {
     Ceiling,
     /// Every key it may use waits for its secret.
     Renewal,
+    /// What is left is kept for a higher priority.
+    Reserved,
     /// The shared store has not granted it.
     Shared,
     /// The shared store is away, or has lost what it knew.
@@ -199,6 +213,7 @@ impl fmt::Display for Reason {
             Self::Limit => "others in flight",
             Self::Ceiling => "a ceiling",
             Self::Renewal => "a key that is being renewed",
+            Self::Reserved => "capacity that is not kept for a higher priority",
             Self::Shared => "a limit that is shared with other processes",
             Self::StoreAway => "the shared store, which is away",
         })

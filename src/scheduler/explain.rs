@@ -13,7 +13,7 @@ use super::Scheduler;
 use super::events::{Fingerprint, KeyId, Name, Priority, Reason};
 use super::mode::{Mode, Observed};
 use super::names::Names;
-use super::queue::LaneId;
+use super::queue::{LaneId, Presence};
 use super::time::Time;
 
 /// What a limiter is up to, and why.
@@ -188,6 +188,8 @@ pub struct ClassDepth {
 pub struct TenantDepth {
     /// Whose; none are asks without a tenant.
     pub tenant: Option<Name>,
+    /// Whether it is there.
+    pub presence: Presence,
     /// How many.
     pub waiting: usize,
 }
@@ -220,7 +222,7 @@ impl Scheduler {
         let more_keys = keys.len().saturating_sub(Explanation::MOST_KEYS);
         let keys = keys.into_iter().take(Explanation::MOST_KEYS);
         let keys = keys.map(|key| self.explain_key(key, now)).collect();
-        let (classes, mut tenants) = self.queue.depths();
+        let (classes, mut tenants) = self.queue.depths(now);
         let more_tenants = tenants.len().saturating_sub(Explanation::MOST_TENANTS);
         tenants.truncate(Explanation::MOST_TENANTS);
         let overload = self.overload.until;
@@ -389,6 +391,11 @@ impl fmt::Display for Explanation {
                 Some(name) => write!(f, "{start} {name:?} {}", tenant.waiting)?,
                 None => write!(f, "{start} none {}", tenant.waiting)?,
             }
+            f.write_str(match tenant.presence {
+                Presence::Active => "",
+                Presence::Idle => " (idle)",
+                Presence::Away => " (away)",
+            })?;
         }
         more(f, self.more_tenants, "tenants")?;
         let seen = &self.observed;

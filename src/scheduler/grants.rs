@@ -1,11 +1,14 @@
 //! Which ask goes next, on which key: the gates in their order, and the life of an attempt.
 
+use smallvec::SmallVec;
+
 use super::allowance::{Allowances, Paid, Settled};
 use super::ceiling::Ceilings;
 use super::control::{Control, Trail};
 use super::events::{Cost, Gate, Grant, KeyId, Loan, Reason, Ticket};
 use super::keys::KeyPool;
 use super::queue::{Entry, LaneId, Place};
+use super::reserve::Reserve;
 use super::time::Time;
 use super::{Scheduler, is_certain};
 
@@ -35,6 +38,7 @@ struct Gates<'a> {
     provider_ceilings: &'a Ceilings,
     overloaded_until: Time,
     allowances: Option<&'a Allowances>,
+    reserve: Option<&'a Reserve>,
 }
 
 impl Gates<'_> {
@@ -50,13 +54,28 @@ impl Gates<'_> {
         if let Gate::Shut { until, reason } = provider {
             return Err((until, reason));
         }
+        let kept = self
+            .reserve
+            .filter(|reserve| reserve.is_kept_from(entry.priority));
+        let whole = match kept {
+            Some(reserve) if lane.pin.is_none() => reserve.whole_keys(self.keys.ids().count()),
+            _ => 0,
+        };
         let mut best: Option<(u64, KeyId)> = None;
         let mut soonest = (Time::NEVER, Reason::Fault);
-        for key in self.keys.ids() {
+        let mut opens: SmallVec<[Time; 8]> = SmallVec::new();
+        for key in self.keys.ids().skip(whole) {
             if lane.pin.is_some_and(|pin| pin != key) {
                 continue;
             }
-            match self.key_gate(key, entry, now) {
+            let mut gate = self.key_gate(key, entry, now);
+            if kept.is_some() {
+                opens.extend(usable_from(gate, now));
+            }
+            if let (Gate::Open, Some(reserve)) = (gate, kept) {
+                gate = self.reserve_gate(key, entry, reserve, now);
+            }
+            match gate {
                 Gate::Open => {
                     let last = self.keys.key(key).last_grant;
                     if best.is_none_or(|(other, _)| last < other) {
@@ -70,7 +89,25 @@ impl Gates<'_> {
                 }
             }
         }
+        if let (Some(_), Some(reserve), None) = (best, kept, lane.pin)
+            && let Gate::Shut { until, reason } = reserve.keys(opens, now)
+        {
+            return Err((until, reason));
+        }
         best.map(|(_, key)| key).ok_or(soonest)
+    }
+
+    /// What is kept from an ask that the gates of a key let pass.
+    fn reserve_gate(&self, key: KeyId, entry: &Entry, reserve: &Reserve, now: Time) -> Gate {
+        let (cost, usual) = (&entry.cost, self.control.usual());
+        let ceilings = &self.key_ceilings[key.index()];
+        self.control
+            .reserve_gate(key, entry.bucket, cost, reserve, now)
+            .and(ceilings.reserve_gate(cost, reserve, usual, now))
+            .and(
+                self.provider_ceilings
+                    .reserve_gate(cost, reserve, usual, now),
+            )
     }
 
     /// The gates of one key, in order. The ceiling is the last gate here: nothing that learns
@@ -97,6 +134,18 @@ impl Gates<'_> {
     }
 }
 
+/// From when on a key can be used, unless it is out of use for a fault or a rest.
+fn usable_from(gate: Gate, now: Time) -> Option<Time> {
+    match gate {
+        Gate::Open => Some(now),
+        Gate::Shut {
+            reason: Reason::Fault | Reason::Renewal | Reason::Hint | Reason::Penalty,
+            ..
+        } => None,
+        Gate::Shut { until, .. } => Some(until),
+    }
+}
+
 impl Scheduler {
     /// The key that can serve a waiting ask now, or when and why not.
     pub(super) fn choose_key(
@@ -113,6 +162,7 @@ impl Scheduler {
             provider_ceilings: &self.provider_ceilings,
             overloaded_until: self.overload.until,
             allowances: self.allowances.as_deref(),
+            reserve: self.settings.reserve.as_ref(),
         };
         gates.choose_key(entry, lane, now)
     }
@@ -198,7 +248,8 @@ impl Scheduler {
             lent: None,
             paid: None,
         });
-        self.queue.take(ticket, index as u32);
+        self.queue.take(ticket, index as u32, now);
+        self.throughput.on_granted();
         Grant {
             ticket,
             key,

@@ -6,6 +6,7 @@
 //! An outcome is learned from first, then its slot is freed, then others are granted: in the other
 //! order a waiter would run into what the outcome has just announced.
 
+mod admission;
 pub mod allowance;
 mod ask;
 pub mod ceiling;
@@ -23,10 +24,12 @@ mod outcomes;
 pub mod pace;
 mod queue;
 mod quota;
+pub mod reserve;
 mod resume;
 pub mod retry;
 mod secrets;
 mod sends;
+pub mod shedding;
 pub mod time;
 mod timing;
 pub mod told;
@@ -39,16 +42,19 @@ use slab::Slab;
 
 use crate::config::{Settings, SettingsError};
 
+pub use admission::Delays;
 use allowance::Allowances;
 use ceiling::Ceilings;
 use control::Control;
-use events::{Ask, Change, Cost, Fingerprint, Grant, KeyId, Name, Reason, Refusal, Ticket, What};
+use events::{Change, Fingerprint, Grant, KeyId, Name, Reason, Refusal, Ticket, What};
 use grants::Attempt;
 use keys::KeyPool;
 use mode::{Mode, Observed};
 use names::Names;
-use queue::{LaneId, Newcomer, Place, SlotQueue};
+use queue::{Place, SlotQueue};
+pub use queue::{Presence, TenantSettings};
 use retry::Budget;
+use shedding::{Shedder, Throughput};
 pub use time::Time;
 use told::Teller;
 
@@ -87,6 +93,8 @@ pub struct Scheduler {
     teller: Option<Box<Teller>>,
     /// What would have become of what passed while it only observed.
     observed: Observed,
+    throughput: Throughput,
+    shedder: Shedder,
     closed: bool,
 }
 
@@ -142,10 +150,13 @@ impl Scheduler {
             allowances: None,
             teller: None,
             observed: Observed::default(),
+            throughput: Throughput::default(),
+            shedder: Shedder::default(),
             closed: false,
             settings,
         };
         scheduler.equip_keys();
+        scheduler.queue.set_tenants(scheduler.settings.tenants);
         Ok(scheduler)
     }
 
@@ -163,6 +174,11 @@ impl Scheduler {
     /// 0.001 to 1,000; 1 unless set.
     pub fn set_weight(&mut self, tenant: Name, weight: f64) {
         self.queue.set_weight(tenant, weight);
+    }
+
+    /// A tenant says that it is there: from now on it is judged by when it was last heard of.
+    pub fn on_heartbeat(&mut self, tenant: Name, now: Time) {
+        self.queue.on_heartbeat(tenant, now);
     }
 
     fn equip_keys(&mut self) {
@@ -200,83 +216,6 @@ impl Scheduler {
         self.depth() == (0, 0) && self.overload.until <= now && !self.keys.any_parked(now)
     }
 
-    /// Accepts an ask, which then waits for its grant.
-    ///
-    /// # Errors
-    ///
-    /// A refusal that is certain already: closed, full, too large, an unknown key, or a wait that
-    /// is known to be longer than the ask allows.
-    pub fn submit(&mut self, ask: Ask, now: Time) -> Result<Ticket, Refusal> {
-        if self.closed {
-            return Err(Refusal::Closed);
-        }
-        let pin = match ask.pin {
-            Some(key) => Some(self.keys.find(key).ok_or(Refusal::UnknownKey { key })?),
-            None => None,
-        };
-        let patience = match (ask.deadline, self.settings.max_wait) {
-            (Some(deadline), Some(max_wait)) => Some(deadline.min(max_wait)),
-            (deadline, max_wait) => deadline.or(max_wait),
-        };
-        let deadline = patience.map_or(Time::NEVER, |patience| now + patience);
-        let lane = LaneId {
-            bucket: self.buckets.id(ask.bucket.as_ref()),
-            pin,
-        };
-        let mut not_before = now + ask.not_before.unwrap_or_default();
-        if let Err(refusal) = self.admit(&ask, lane, deadline, not_before, now) {
-            self.on_refused_ask(refusal)?;
-        }
-        if self.settings.mode != Mode::Enforce {
-            not_before = now;
-        }
-        let newcomer = Newcomer {
-            lane,
-            priority: ask.priority,
-            tenant: ask.tenant,
-            cost: ask.cost,
-            deadline,
-            not_before,
-            group: ask.group,
-            replay: ask.replay,
-        };
-        Ok(self.queue.push(newcomer, now))
-    }
-
-    /// Whether an ask could be sent in time, as far as that is certain already.
-    fn admit(
-        &self,
-        ask: &Ask,
-        lane: LaneId,
-        deadline: Time,
-        not_before: Time,
-        now: Time,
-    ) -> Result<(), Refusal> {
-        if self.queue.is_full() {
-            return Err(Refusal::QueueFull {
-                limit: self.settings.queue,
-            });
-        }
-        if let Some(fault) = self.keys.all_faulty(now) {
-            return Err(Refusal::AllKeysFaulty { fault });
-        }
-        if !ask.estimated {
-            self.check_size(lane, &ask.cost)?;
-        }
-        let known = self.known_wait(lane, now);
-        if let Some((until, _)) = known.filter(|&(until, _)| until >= deadline) {
-            return Err(Refusal::AllKeysParked { until });
-        }
-        if not_before >= deadline {
-            let reason = Some(Reason::NotBefore);
-            return Err(Refusal::Deadline {
-                earliest: Some(not_before),
-                reason,
-            });
-        }
-        Ok(())
-    }
-
     /// The next grant, if anybody may go now.
     pub fn poll_grant(&mut self, now: Time) -> Option<Grant> {
         loop {
@@ -294,6 +233,7 @@ impl Scheduler {
     /// Whose turn it is, and on which key.
     fn next_turn(&mut self, now: Time) -> Option<(Ticket, KeyId)> {
         self.queue.wake(now);
+        self.throughput.look(self.queue.len() > 0, now);
         let (heads, mut next_gate) = self.queue.heads(self.version, now);
         let mut granted = None;
         let mut shut = std::mem::take(&mut self.shut_lanes);
@@ -364,6 +304,11 @@ impl Scheduler {
     /// The next ticket that ended without being sent (again), and why. It has ended, and others may
     /// be granted now.
     pub fn poll_refusal(&mut self, now: Time) -> Option<(Ticket, Refusal)> {
+        while let Some(waiting) = self.queue.poll_gone(now) {
+            for ticket in waiting {
+                self.refuse(ticket, Refusal::TenantGone);
+            }
+        }
         if let Some(refused) = self.refused.pop_front() {
             return Some(refused);
         }
@@ -438,33 +383,6 @@ impl Scheduler {
         if self.queue.remove(ticket).is_some() {
             self.refused.push_back((ticket, refusal));
             self.version += 1;
-        }
-    }
-
-    fn check_size(&self, lane: LaneId, cost: &Cost) -> Result<(), Refusal> {
-        // Only if no key could ever take it: their quotas may differ.
-        let mut keys = self.keys_of(lane);
-        let largest = keys.try_fold(None, |_, key| {
-            self.control.too_large(key, lane.bucket, cost).map(Some)
-        });
-        if let Some(Some((dimension, cost, limit))) = largest {
-            return Err(Refusal::TooLarge {
-                dimension,
-                cost,
-                limit,
-            });
-        }
-        let ceilings = self.key_ceilings.iter().chain([&self.provider_ceilings]);
-        match ceilings
-            .filter_map(|ceilings| ceilings.too_large(cost))
-            .next()
-        {
-            Some((dimension, limit)) => Err(Refusal::TooLarge {
-                dimension,
-                cost: cost.of(dimension),
-                limit,
-            }),
-            None => Ok(()),
         }
     }
 

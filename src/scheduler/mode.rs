@@ -135,6 +135,7 @@ impl Scheduler {
         self.keys
             .set_rules(settings.penalty, settings.hint_scope, settings.longest_park);
         self.queue.set_bound(settings.queue);
+        self.queue.set_tenants(settings.tenants);
         self.settings = settings;
         self.version += 1;
         self.note(now, None, Some(What::SettingsChanged));

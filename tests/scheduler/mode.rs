@@ -166,7 +166,13 @@ fn penalties_survive_new_settings_and_a_wrong_setting_changes_nothing() {
     assert_eq!(key.rests.len(), 1, "{key:?}");
     machine.submit(Ask::new());
     let refusal = machine.scheduler.submit(Ask::new(), machine.now);
-    assert_eq!(refusal, Err(Refusal::QueueFull { limit: 2 }));
+    assert_eq!(
+        refusal,
+        Err(Refusal::QueueFull {
+            limit: 2,
+            expected: None
+        })
+    );
 }
 
 #[test]

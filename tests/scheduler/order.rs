@@ -158,7 +158,13 @@ fn a_full_queue_refuses_the_newcomer_and_keeps_the_others() {
         machine.submit(Ask::new());
     }
     let refusal = machine.scheduler.submit(Ask::new(), at(0.0));
-    assert_eq!(refusal, Err(Refusal::QueueFull { limit: 3 }));
+    assert_eq!(
+        refusal,
+        Err(Refusal::QueueFull {
+            limit: 3,
+            expected: None
+        })
+    );
     machine.grant().expect("a grant");
     machine.submit(Ask::new());
 }

@@ -8,6 +8,7 @@
 //! count like the others.
 
 use std::cmp::Reverse;
+use std::collections::hash_map::Entry;
 use std::collections::{HashMap, VecDeque};
 
 use slab::Slab;
@@ -15,6 +16,8 @@ use smallvec::SmallVec;
 
 use super::super::events::{Cost, Name, Priority};
 use super::super::explain::{ClassDepth, TenantDepth};
+use super::super::time::Time;
+use super::presence::{Presence, Roll};
 
 /// The order of a tenant among those of its class: lower goes first.
 pub(super) type Turn = (u64, u64, u32);
@@ -23,13 +26,15 @@ pub(super) type Turn = (u64, u64, u32);
 #[derive(Debug, Default)]
 pub(super) struct Flows {
     flows: Slab<Flow>,
-    of: HashMap<(u8, Name), u32>,
+    /// The flows of each tenant, by class; a handful.
+    of: HashMap<Name, SmallVec<[(u8, u32); 2]>>,
     /// The flows of asks without a tenant, by class. They stay.
     anonymous: SmallVec<[(u8, u32); 4]>,
     /// The tag that was served last, per class.
     served: SmallVec<[(u8, u64); 4]>,
     turns: u64,
     weights: HashMap<Name, f64>,
+    pub(super) roll: Roll,
     /// Tenants without asks, oldest first: their tags are kept for a while.
     idle: VecDeque<u32>,
 }
@@ -50,15 +55,7 @@ pub(super) struct Flow {
 impl Flows {
     /// The flow of a new ask.
     pub(super) fn join(&mut self, class: u8, tenant: Option<Name>) -> u32 {
-        let known = match &tenant {
-            None => self
-                .anonymous
-                .iter()
-                .find(|&&(other, _)| other == class)
-                .map(|&(_, flow)| flow),
-            Some(tenant) => self.of.get(&(class, tenant.clone())).copied(),
-        };
-        if let Some(flow) = known {
+        if let Some(flow) = self.find(class, tenant.as_ref()) {
             self.flows[flow as usize].members += 1;
             return flow;
         }
@@ -72,11 +69,19 @@ impl Flows {
         }) as u32;
         match tenant {
             None => self.anonymous.push((class, flow)),
-            Some(tenant) => {
-                self.of.insert((class, tenant), flow);
-            }
+            Some(tenant) => self.of.entry(tenant).or_default().push((class, flow)),
         }
         flow
+    }
+
+    /// The flow of a tenant, if it has or had asks.
+    pub(super) fn find(&self, class: u8, tenant: Option<&Name>) -> Option<u32> {
+        let flows = match tenant {
+            None => self.anonymous.as_slice(),
+            Some(tenant) => self.of.get(tenant)?.as_slice(),
+        };
+        let own = flows.iter().find(|&&(other, _)| other == class);
+        own.map(|&(_, flow)| flow)
     }
 
     /// An ask of the flow has ended.
@@ -103,8 +108,13 @@ impl Flows {
             .is_some_and(|state| state.members == 0);
         if is_idle && !self.idle.contains(&flow) {
             let state = self.flows.remove(flow as usize);
-            if let Some(tenant) = state.tenant {
-                self.of.remove(&(state.class, tenant));
+            if let Some(tenant) = state.tenant
+                && let Entry::Occupied(mut flows) = self.of.entry(tenant)
+            {
+                flows.get_mut().retain(|&mut (_, other)| other != flow);
+                if flows.get().is_empty() {
+                    flows.remove();
+                }
             }
         }
     }
@@ -147,7 +157,11 @@ impl Flows {
 
     /// How many wait in each class, the highest first, and of each tenant, the most first. One of
     /// the flow `alone` waits in no lane.
-    pub(super) fn depths(&self, alone: Option<u32>) -> (Vec<ClassDepth>, Vec<TenantDepth>) {
+    pub(super) fn depths(
+        &self,
+        alone: Option<u32>,
+        now: Time,
+    ) -> (Vec<ClassDepth>, Vec<TenantDepth>) {
         let mut classes: HashMap<u8, usize> = HashMap::new();
         let mut tenants: HashMap<Option<&Name>, usize> = HashMap::new();
         for (index, flow) in &self.flows {
@@ -169,6 +183,7 @@ impl Flows {
         let mut tenants: Vec<_> = tenants
             .into_iter()
             .map(|(tenant, waiting)| TenantDepth {
+                presence: tenant.map_or(Presence::Active, |name| self.roll.presence(name, now)),
                 tenant: tenant.cloned(),
                 waiting,
             })
@@ -178,8 +193,8 @@ impl Flows {
     }
 
     /// An ask of the flow was granted.
-    pub(super) fn charge(&mut self, flow: u32, cost: &Cost) {
-        let price = self.price(flow, cost);
+    pub(super) fn charge(&mut self, flow: u32, cost: &Cost, now: Time) {
+        let price = self.price(flow, cost, now);
         self.turns += 1;
         let state = &mut self.flows[flow as usize];
         match self
@@ -195,8 +210,8 @@ impl Flows {
     }
 
     /// What was granted was refused, and will be granted once more.
-    pub(super) fn refund(&mut self, flow: u32, cost: &Cost) {
-        let price = self.price(flow, cost);
+    pub(super) fn refund(&mut self, flow: u32, cost: &Cost, now: Time) {
+        let price = self.price(flow, cost, now);
         let state = &mut self.flows[flow as usize];
         state.tag = state.tag.saturating_sub(price);
     }
@@ -206,13 +221,13 @@ impl Flows {
         self.weights.insert(tenant, weight.clamp(1e-3, 1e3));
     }
 
-    fn price(&self, flow: u32, cost: &Cost) -> u64 {
-        let state = &self.flows[flow as usize];
-        let weight = state
-            .tenant
-            .as_ref()
-            .and_then(|tenant| self.weights.get(tenant));
-        (cost.size() * PRICE / weight.copied().unwrap_or(1.0)) as u64
+    fn price(&self, flow: u32, cost: &Cost, now: Time) -> u64 {
+        let price = cost.size() * PRICE;
+        let Some(tenant) = &self.flows[flow as usize].tenant else {
+            return price as u64;
+        };
+        let weight = self.weights.get(tenant).copied().unwrap_or(1.0);
+        (price * self.roll.presence(tenant, now).price() / weight) as u64
     }
 }
 
@@ -232,7 +247,7 @@ mod tests {
             let next = (0..asks.len())
                 .min_by_key(|&n| flows.turn(asks[n].0))
                 .expect("some");
-            flows.charge(asks[next].0, &asks[next].1);
+            flows.charge(asks[next].0, &asks[next].1, Time::START);
             granted[next] += asks[next].1.size();
         }
         granted
@@ -282,7 +297,7 @@ mod tests {
         for n in 0..100_000 {
             let flow = flows.join(50, Some(format!("tenant {n}").into()));
             flows.enter(flow, 0);
-            flows.charge(flow, &Cost::ONE);
+            flows.charge(flow, &Cost::ONE, Time::START);
             flows.leave(flow, 0);
             flows.part(flow);
         }

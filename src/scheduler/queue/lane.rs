@@ -13,6 +13,8 @@ use super::flows::Turn;
 pub(crate) struct LaneId {
     pub(crate) bucket: u32,
     pub(crate) pin: Option<KeyId>,
+    /// For whom capacity is kept: their heads must not stand behind those that it is kept from.
+    pub(crate) above: bool,
 }
 
 impl LaneId {
@@ -20,6 +22,7 @@ impl LaneId {
     pub(crate) const DEFAULT: Self = Self {
         bucket: 0,
         pin: None,
+        above: false,
     };
 }
 
@@ -94,6 +97,15 @@ impl Lane {
             turn,
             place,
         })
+    }
+
+    /// How many of a tenant's asks wait in a class.
+    pub(super) fn waiting_of(&self, priority: u8, flow: u32) -> usize {
+        let mut classes = self.classes.iter();
+        let class = classes.find(|class| class.priority == priority);
+        class
+            .and_then(|class| class.asks.get(&flow))
+            .map_or(0, BTreeSet::len)
     }
 
     pub(super) fn enter(&mut self, priority: u8, turn: Turn, place: Place) {

@@ -9,6 +9,7 @@
 mod flows;
 mod groups;
 mod lane;
+mod presence;
 
 use std::collections::{BTreeSet, HashMap};
 
@@ -23,6 +24,7 @@ use flows::Flows;
 use groups::Groups;
 pub(crate) use lane::LaneId;
 use lane::{Head, Lane};
+pub use presence::{Presence, TenantSettings};
 
 /// Where a ticket is in its life.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -108,6 +110,8 @@ pub(crate) struct SlotQueue {
     /// The one who waits, if nobody else does: most asks are granted at once, and pay for no tree.
     express: Option<u32>,
     waiting: usize,
+    /// How many wait in each class that ever had asks; a handful.
+    classes: SmallVec<[(Priority, usize); 4]>,
     bound: usize,
     seq: u64,
 }
@@ -141,6 +145,7 @@ impl SlotQueue {
             asleep: BTreeSet::new(),
             express: None,
             waiting: 0,
+            classes: SmallVec::new(),
             bound,
             seq: 0,
         }
@@ -156,6 +161,13 @@ impl SlotQueue {
         self.bound = bound;
     }
 
+    /// How many wait at or above a priority.
+    pub(crate) fn at_or_above(&self, priority: Priority) -> usize {
+        let classes = self.classes.iter();
+        let above = classes.filter(|&&(class, _)| class >= priority);
+        above.map(|&(_, count)| count).sum()
+    }
+
     /// How many wait, asleep ones included.
     pub(crate) fn len(&self) -> usize {
         self.waiting
@@ -166,9 +178,42 @@ impl SlotQueue {
         self.flows.set_weight(tenant, weight);
     }
 
+    /// A tenant says that it is there.
+    pub(crate) fn on_heartbeat(&mut self, tenant: Name, now: Time) {
+        self.flows.roll.on_heartbeat(tenant, now);
+    }
+
+    /// Sets when tenants that send heartbeats count as quiet.
+    pub(crate) fn set_tenants(&mut self, settings: TenantSettings) {
+        self.flows.roll.set(settings);
+    }
+
+    /// What waits of the next tenant that is gone.
+    pub(crate) fn poll_gone(&mut self, now: Time) -> Option<Vec<Ticket>> {
+        let gone = self.flows.roll.poll_gone(now)?;
+        let waiting = self.waiting();
+        let of_it = waiting.filter(|&ticket| self.tenant(ticket) == Some(&gone));
+        Some(of_it.collect())
+    }
+
+    /// How many asks of the same tenant and class wait in a lane, all of which go before a newcomer.
+    pub(crate) fn before(&self, lane: LaneId, priority: Priority, tenant: Option<&Name>) -> usize {
+        let lane = match lane {
+            LaneId::DEFAULT => Some(DEFAULT_LANE),
+            lane => self.lane_of.get(&lane).copied(),
+        };
+        let Some((lane, flow)) = lane.zip(self.flows.find(priority.0, tenant)) else {
+            return 0;
+        };
+        self.lanes[lane as usize].waiting_of(priority.0, flow)
+    }
+
     /// Puts an ask in its place.
     pub(crate) fn push(&mut self, new: Newcomer, now: Time) -> Ticket {
         self.seq += 1;
+        if let Some(tenant) = &new.tenant {
+            self.flows.roll.on_heard(tenant, now);
+        }
         let lane = self.lane(new.lane);
         self.lanes[lane as usize].members += 1;
         let flow = self.flows.join(new.priority.0, new.tenant);
@@ -194,7 +239,7 @@ impl SlotQueue {
             self.entries[slot as usize].group = self.groups.join(group, slot);
         }
         if self.waiting == 0 && new.not_before <= now {
-            self.waiting = 1;
+            self.count(new.priority, true);
             self.entries[slot as usize].place = Place::Express;
             self.express = Some(slot);
         } else {
@@ -208,7 +253,7 @@ impl SlotQueue {
         let Some(slot) = self.express.take() else {
             return;
         };
-        self.waiting -= 1;
+        self.count(self.entries[slot as usize].priority, false);
         self.wait(slot, Time::START, Time::START);
     }
 
@@ -264,9 +309,9 @@ impl SlotQueue {
     }
 
     /// How many wait in each class, the highest first, and of each tenant, the most first.
-    pub(crate) fn depths(&self) -> (Vec<ClassDepth>, Vec<TenantDepth>) {
+    pub(crate) fn depths(&self, now: Time) -> (Vec<ClassDepth>, Vec<TenantDepth>) {
         let alone = self.express.map(|slot| self.entries[slot as usize].flow);
-        self.flows.depths(alone)
+        self.flows.depths(alone, now)
     }
 
     /// The lanes whose heads may go, in their order, and when the first of the others may. A lane
@@ -306,12 +351,12 @@ impl SlotQueue {
     }
 
     /// Takes a waiting ticket out of its lane: it has been granted.
-    pub(crate) fn take(&mut self, ticket: Ticket, attempt: u32) {
+    pub(crate) fn take(&mut self, ticket: Ticket, attempt: u32, now: Time) {
         self.leave(ticket.slot);
         let entry = &mut self.entries[ticket.slot as usize];
         entry.place = Place::Attempt(attempt);
         let (flow, cost) = (entry.flow, entry.cost);
-        self.move_flow(flow, |flows| flows.charge(flow, &cost));
+        self.move_flow(flow, |flows| flows.charge(flow, &cost, now));
     }
 
     /// Puts a ticket whose attempt has ended back in its old place, out of the queue until
@@ -319,7 +364,7 @@ impl SlotQueue {
     pub(crate) fn put_back(&mut self, ticket: Ticket, not_before: Time, now: Time) {
         let entry = &self.entries[ticket.slot as usize];
         let (flow, cost) = (entry.flow, entry.cost);
-        self.move_flow(flow, |flows| flows.refund(flow, &cost));
+        self.move_flow(flow, |flows| flows.refund(flow, &cost, now));
         self.wait(ticket.slot, not_before, now);
     }
 
@@ -449,7 +494,7 @@ impl SlotQueue {
     fn await_deadline(&mut self, slot: u32) {
         // Whoever waits beside another waits in the trees.
         self.settle();
-        self.waiting += 1;
+        self.count(self.entries[slot as usize].priority, true);
         let entry = &self.entries[slot as usize];
         if entry.deadline != Time::NEVER {
             self.lanes[entry.lane as usize]
@@ -475,7 +520,7 @@ impl SlotQueue {
             Place::Attempt(_) => return,
             Place::Express => {
                 self.express = None;
-                self.waiting -= 1;
+                self.count(entry.priority, false);
                 return;
             }
             Place::Aside => {}
@@ -488,9 +533,29 @@ impl SlotQueue {
                 self.flows.leave(entry.flow, entry.lane);
             }
         }
-        self.waiting -= 1;
         if entry.deadline != Time::NEVER {
             lane.deadlines.remove(&(entry.deadline, slot));
+        }
+        self.count(entry.priority, false);
+    }
+
+    /// One more waits, or one less.
+    fn count(&mut self, priority: Priority, more: bool) {
+        let known = self
+            .classes
+            .iter()
+            .position(|&(class, _)| class == priority);
+        let index = known.unwrap_or_else(|| {
+            self.classes.push((priority, 0));
+            self.classes.len() - 1
+        });
+        let class = &mut self.classes[index].1;
+        if more {
+            *class += 1;
+            self.waiting += 1;
+        } else {
+            *class -= 1;
+            self.waiting -= 1;
         }
     }
 
@@ -540,10 +605,7 @@ mod tests {
 
     fn newcomer(priority: Priority) -> Newcomer {
         Newcomer {
-            lane: LaneId {
-                bucket: 0,
-                pin: None,
-            },
+            lane: LaneId::DEFAULT,
             priority,
             tenant: None,
             cost: Cost::ONE,
@@ -575,7 +637,7 @@ mod tests {
             .collect();
         for ticket in tickets {
             assert_eq!(head(&queue), Some(ticket));
-            queue.take(ticket, 0);
+            queue.take(ticket, 0, Time::START);
         }
         assert_eq!(head(&queue), None);
     }
@@ -598,7 +660,7 @@ mod tests {
         let mut queue = SlotQueue::new(10);
         let first = queue.push(newcomer(Priority::NORMAL), at(0.0));
         let second = queue.push(newcomer(Priority::NORMAL), at(0.0));
-        queue.take(first, 0);
+        queue.take(first, 0, Time::START);
         queue.put_back(first, at(2.0), at(1.0));
         assert_eq!(head(&queue), Some(second));
         assert_eq!(queue.next_wake(), Some(at(2.0)));
@@ -688,7 +750,7 @@ mod tests {
         let few: Vec<_> = (0..2).map(|_| push("few")).collect();
         let mut order = Vec::new();
         while let Some(ticket) = head(&queue) {
-            queue.take(ticket, 0);
+            queue.take(ticket, 0, Time::START);
             order.push(ticket);
         }
         assert_eq!(order, [many[0], few[0], many[1], few[1], many[2], many[3]]);
@@ -710,7 +772,7 @@ mod tests {
             let ticket = head(&queue).expect("they wait");
             let is_both = queue.entry(ticket).expect("alive").seq % 2 == 1;
             granted[usize::from(is_both)] += 1;
-            queue.take(ticket, 0);
+            queue.take(ticket, 0, Time::START);
         }
         assert_eq!(granted, [20, 20]);
     }
@@ -719,7 +781,7 @@ mod tests {
     fn one_alone_takes_its_turn_with_whoever_comes_beside_it() {
         let mut queue = SlotQueue::new(10);
         let first = queue.push(newcomer(Priority::NORMAL), at(0.0));
-        queue.take(first, 0);
+        queue.take(first, 0, Time::START);
         let alone = queue.push(newcomer(Priority::NORMAL), at(0.5));
         queue.put_back(first, at(0.0), at(1.0));
         assert_eq!(
@@ -727,7 +789,7 @@ mod tests {
             Some(first),
             "the older one, though it came back later"
         );
-        queue.take(first, 0);
+        queue.take(first, 0, Time::START);
         assert_eq!(head(&queue), Some(alone));
         assert_eq!(queue.len(), 1);
     }

@@ -11,6 +11,7 @@ use smallvec::SmallVec;
 use crate::feedback::{Dimension, Feedback, Reading};
 
 use super::events::{Cost, Gate, Reason, What};
+use super::reserve::Reserve;
 use super::time::Time;
 use super::timing::Timing;
 
@@ -97,6 +98,21 @@ impl Ledger {
             gate = gate.and(Gate::at(until, Reason::Quota(quota.dimension), now));
         }
         gate
+    }
+
+    /// What is kept from an ask of this cost that all gates let pass. Needs up-to-date levels.
+    pub(crate) fn reserve_gate(
+        &self,
+        cost: &Cost,
+        reserve: &Reserve,
+        timing: &Timing,
+        now: Time,
+    ) -> Gate {
+        let free = self.quotas.iter().filter_map(|quota| {
+            let kept = reserve.of(quota.told_limit()?);
+            Some(quota.ready(quota.price(cost) + kept, timing, now))
+        });
+        reserve.gate(free.max().unwrap_or(now), now)
     }
 
     /// The quota that an ask of this cost could never pass: dimension, cost and limit.
