@@ -3,12 +3,12 @@
 use std::sync::Arc;
 
 use async_trait::async_trait;
-use http::{Extensions, header};
+use http::{Extensions, StatusCode, header};
 use reqwest::{Request, Response, Url};
 use reqwest_middleware::{Error as ChainError, Middleware, Next, Result};
 
 use crate::error::Error;
-use crate::feedback::{self, Profile};
+use crate::feedback::{self, Class, Profile};
 use crate::scheduler::events::{Ask, Cost, GaveUp, Outcome, Replay};
 
 use super::body;
@@ -42,6 +42,8 @@ impl Middleware for Limiter {
         let walk = Walk {
             limiter: self,
             running: Marks::enter(extensions, self),
+            is_keyed: is_keyed(&request, &profile),
+            may_run: false,
             profile,
             hold: extensions.get().copied().unwrap_or_default(),
             follows: standing == Standing::Outermost,
@@ -84,11 +86,15 @@ fn estimated(request: &Request) -> Option<Cost> {
 
 /// Whether a request may be sent again after it may have been processed.
 fn is_replayable(request: &Request, profile: &Profile) -> bool {
-    let is_keyed = |name: &str| request.headers().contains_key(name);
     request.method().is_idempotent()
-        || is_keyed("idempotency-key")
-        || profile.idempotency_header().is_some_and(is_keyed)
+        || is_keyed(request, profile)
         || profile.replays(request.url().path())
+}
+
+/// Whether the server can tell that a request is sent again.
+fn is_keyed(request: &Request, profile: &Profile) -> bool {
+    let has = |name: &str| request.headers().contains_key(name);
+    has("idempotency-key") || profile.idempotency_header().is_some_and(has)
 }
 
 /// The attempts of one request.
@@ -97,6 +103,10 @@ struct Walk<'a> {
     running: Arc<Running>,
     profile: Profile,
     hold: Hold,
+    /// The server can tell that it is sent again.
+    is_keyed: bool,
+    /// An earlier attempt may still be at work there.
+    may_run: bool,
     /// Only the outermost limiter follows redirects.
     follows: bool,
     hops: usize,
@@ -147,6 +157,7 @@ impl Walk<'_> {
             let Some(outcome) = &ended.outcome else {
                 return ended.result.or_else(|error| self.give_up(error, None));
             };
+            self.may_run |= may_run(outcome);
             if let Some(hop) = self.hop(&ended) {
                 let ask = self.limiter.ask(&hop, &self.profile, extensions);
                 ticket = permit.redirected(ask, outcome).timed(extensions);
@@ -191,7 +202,7 @@ impl Walk<'_> {
         extensions: &mut Extensions,
         next: &Next<'_>,
     ) -> Ended {
-        let shown = Shown::put_key(permit.key(), &mut request);
+        let shown = Shown::put_key(permit.key(), &mut request, self.hops == 0);
         let sent = wire::redirected(next.clone().run(request, extensions));
         let has_waited = || self.running.has_waited_below();
         let (result, to) = match permit.run(sent, has_waited).await {
@@ -229,7 +240,13 @@ impl Walk<'_> {
             slice = Some(start);
         }
         let (status, headers) = (response.status(), response.headers());
-        let outcome = permit.outcome_by(&self.profile, status, headers, slice.as_deref());
+        let mut outcome = permit.outcome_by(&self.profile, status, headers, slice.as_deref());
+        if let Outcome::Answered(feedback) = &mut outcome
+            && (status, self.is_keyed, self.may_run) == (StatusCode::CONFLICT, true, true)
+        {
+            // It is in the way of itself: the server is still at work on an earlier attempt.
+            feedback.class = Class::Transient;
+        }
         Ended {
             outcome: Some(outcome),
             result: Ok(response),
@@ -282,6 +299,15 @@ impl Walk<'_> {
             }
             None => Err(error),
         }
+    }
+}
+
+/// Whether the server may be at work on an attempt that has ended here.
+fn may_run(outcome: &Outcome) -> bool {
+    match outcome {
+        Outcome::Broken => true,
+        Outcome::Answered(feedback) => feedback.class == Class::Transient,
+        Outcome::NotSent => false,
     }
 }
 

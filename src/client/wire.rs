@@ -121,13 +121,15 @@ pub(super) struct Shown<'a> {
     key: &'a ApiKey,
     /// As it was sent.
     sent: Url,
-    /// As the caller gave it, where that is another.
+    /// As it was before the key was put on, where that is another.
     given: Option<Url>,
+    /// By the caller, who has seen it; not by a redirect.
+    by_caller: bool,
 }
 
 impl<'a> Shown<'a> {
     /// Puts the key on an attempt.
-    pub(super) fn put_key(key: &'a ApiKey, request: &mut Request) -> Self {
+    pub(super) fn put_key(key: &'a ApiKey, request: &mut Request, by_caller: bool) -> Self {
         key.put_on(request.headers_mut());
         let given = key.query_pair().map(|(name, secret)| {
             let given = request.url().clone();
@@ -138,7 +140,12 @@ impl<'a> Shown<'a> {
             given
         });
         let sent = request.url().clone();
-        Self { key, sent, given }
+        Self {
+            key,
+            sent,
+            given,
+            by_caller,
+        }
     }
 
     /// Whether a response shows that it came after a redirect.
@@ -149,22 +156,11 @@ impl<'a> Shown<'a> {
 
     /// Where to follow a redirect to: a key that the server repeats there is put on anew.
     pub(super) fn next(&self, mut to: Url) -> Url {
-        let Some((name, secret)) = self.key.query_pair() else {
-            return to;
-        };
-        if to
-            .query_pairs()
-            .any(|pair| pair == (name.into(), secret.into()))
-        {
-            let encoded = form_urlencoded(secret);
-            let is_key = |pair: &&str| {
-                let value = pair.split_once('=').map_or("", |(_, value)| value);
-                value == secret || value == encoded
-            };
-            let pairs = to.query().unwrap_or_default().split('&');
-            let rest: Vec<_> = pairs.filter(|pair| !is_key(pair)).collect();
-            let rest = (!rest.is_empty()).then(|| rest.join("&"));
-            to.set_query(rest.as_deref());
+        if let Some((name, secret)) = self.key.query_pair() {
+            retain_pairs(&mut to, |pair| {
+                let (own, value) = pair.split_once('=').unwrap_or((pair, ""));
+                decoded(own) != name.as_bytes() || decoded(value) != secret.as_bytes()
+            });
         }
         to
     }
@@ -190,34 +186,57 @@ impl<'a> Shown<'a> {
 
     /// What to show for a URL that must not be shown.
     fn clean(&self, url: &Url) -> Option<Url> {
-        if *url == self.sent {
-            return self.given.clone();
+        let given = self.given.as_ref().filter(|_| *url == self.sent);
+        if self.by_caller && *url == self.sent {
+            return given.cloned();
         }
         // A redirect may carry the parameters along, and a server repeat what it was sent.
         let secret = self.key.expose_secret();
-        let encoded = form_urlencoded(secret);
-        let shows = |text: &str| text.contains(secret) || text.contains(&*encoded);
-        if secret.len() < SHORTEST_SECRET || !shows(url.as_str()) {
-            return None;
+        let shows = |text: &str| text.contains(secret) || contains(&decoded(text), secret);
+        let mut shown = given.unwrap_or(url).clone();
+        if secret.len() >= SHORTEST_SECRET && shows(shown.as_str()) {
+            retain_pairs(&mut shown, |pair| !shows(pair));
+            if shows(shown.as_str()) {
+                shown.set_path("/");
+                shown.set_fragment(None);
+            }
         }
-        let mut url = url.clone();
-        let pairs = url.query().unwrap_or_default().split('&');
-        let rest: Vec<_> = pairs.filter(|pair| !shows(pair)).collect();
-        let rest = (!rest.is_empty()).then(|| rest.join("&"));
-        url.set_query(rest.as_deref());
-        if shows(url.as_str()) {
-            url.set_path("/");
-            url.set_fragment(None);
-        }
-        Some(url)
+        (shown != *url).then_some(shown)
     }
 }
 
-/// A secret as it stands in a query.
-fn form_urlencoded(secret: &str) -> String {
-    let mut url = Url::parse("http://a/").expect("a URL");
-    url.query_pairs_mut().append_key_only(secret);
-    url.query().unwrap_or_default().to_owned()
+/// Leaves out some of the pairs of a URL's query, and the others as they stand.
+fn retain_pairs(url: &mut Url, keep: impl Fn(&str) -> bool) {
+    let Some(query) = url.query() else { return };
+    if query.split('&').all(&keep) {
+        return;
+    }
+    let rest: Vec<_> = query.split('&').filter(|pair| keep(pair)).collect();
+    let rest = (!rest.is_empty()).then(|| rest.join("&"));
+    url.set_query(rest.as_deref());
+}
+
+/// Text of a URL without its percent signs, whichever of the letters it escapes.
+fn decoded(text: &str) -> Vec<u8> {
+    let mut bytes = text.bytes();
+    let mut decoded = Vec::with_capacity(text.len());
+    while let Some(byte) = bytes.next() {
+        let mut ahead = bytes.clone();
+        let mut digit = || char::from(ahead.next()?).to_digit(16);
+        match (byte, digit(), digit()) {
+            (b'%', Some(high), Some(low)) => {
+                decoded.push((high * 16 + low) as u8);
+                bytes = ahead;
+            }
+            _ => decoded.push(byte),
+        }
+    }
+    decoded
+}
+
+fn contains(text: &[u8], part: &str) -> bool {
+    text.windows(part.len())
+        .any(|window| window == part.as_bytes())
 }
 
 /// What an error says about whether the request has left; none if it is a limiter's own.

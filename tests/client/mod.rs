@@ -2,14 +2,21 @@
 
 mod cancelling;
 mod chain;
+mod herds;
+mod hostile;
 mod layers;
+mod leaks;
 mod listening;
+mod logs;
 mod operating;
 mod provider;
 mod redirects;
 mod renewing;
+mod replays;
 mod runtimes;
 mod secrets;
+mod server;
 #[cfg(feature = "tower")]
 mod service;
 mod sockets;
+mod storms;
