@@ -4,6 +4,7 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering::Relaxed};
 
 use crate::Time;
+use crate::scheduler::events::Fingerprint;
 
 use super::error::Error;
 use super::output::Journal;
@@ -56,6 +57,7 @@ impl Run<'_> {
         let elapsed = self.clock.now().since(Time::START);
         let mut summary = Summary::new(&self.tally, known.then_some(counts), elapsed);
         summary.notices = self.notices(earlier, moved);
+        self.tell_of_providers(&mut summary);
         if let (Some(limit), None) = (self.options.limit, &self.stop) {
             summary.limit(limit, self.tally.recorded());
         }
@@ -89,17 +91,7 @@ impl Run<'_> {
                     Grouped(most.unwrap_or_default()),
                 ));
             }
-            Some(Stop::Hopeless(why)) => {
-                let why = why.split(';').next().unwrap_or_default();
-                let keys = if self.options.keys.is_empty() {
-                    "a key"
-                } else {
-                    "other keys"
-                };
-                summary.stopped = Some(format!(
-                    "{why}: give {keys} with --key-env or --key-file, and run the same command again"
-                ));
-            }
+            Some(Stop::Hopeless(why)) => summary.stopped = Some(why),
             Some(Stop::Failed(error)) if error.is_usage() => return Err(error),
             Some(Stop::Failed(error)) => summary.stopped = Some(error.to_string()),
         }
@@ -107,6 +99,30 @@ impl Run<'_> {
             summary,
             interrupted,
         })
+    }
+
+    /// What became of providers and their keys.
+    fn tell_of_providers(&self, summary: &mut Summary) {
+        let Some(sender) = &self.sender else { return };
+        let now = self.clock.now();
+        for client in sender.hosts.all() {
+            let past = client.outage.past(now);
+            summary.outages += past.count;
+            summary.outage_ms += past.time.as_millis() as u64;
+        }
+        let names = &self.options.key_names;
+        let known = self.board.keys().chain(names.keys().copied());
+        for key in known {
+            let state = self.board.key(key);
+            let name = names.get(&key).map(|name| format!(", {name}"));
+            let past = state.past().map(|past| format!(", {past}"));
+            let note = name.unwrap_or_default() + &past.unwrap_or_default();
+            summary.key_notes.insert(key.to_string(), note);
+            if let Some(fault) = state.fault().filter(|_| key != Fingerprint::ANONYMOUS) {
+                let refused = &mut summary.refused_keys;
+                refused.insert(key.to_string(), fault.to_owned());
+            }
+        }
     }
 
     fn notices(&self, earlier: &Earlier, moved: u64) -> Vec<String> {
@@ -136,6 +152,7 @@ impl Run<'_> {
             u64::from(earlier.damage.cut),
             "torn record was cut off the output's end",
         );
+        self.seen.tell(&mut say);
         let others = self
             .sender
             .as_ref()
@@ -150,7 +167,12 @@ impl Run<'_> {
                 "answers, and none said how many tokens it used: --max-tokens had nothing to count",
             );
         }
-        if !self.options.keys.is_empty() {
+        say(
+            self.tally.not_repeated,
+            "lines had been sent by an earlier run that has no answer: not sent again because of \
+             --replay never, and recorded as failed (unanswered); --retry-failed sends them",
+        );
+        if self.options.all_keys().next().is_some() {
             say(others as u64, "other hosts were called without a key");
         }
         notices

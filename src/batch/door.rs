@@ -5,15 +5,21 @@
 use std::io;
 use std::sync::atomic::{AtomicBool, AtomicU32, AtomicUsize, Ordering::Relaxed};
 use std::sync::{Arc, Mutex, OnceLock, PoisonError};
+use std::time::Duration;
 
 use async_trait::async_trait;
 use http::header::RETRY_AFTER;
-use http::{Extensions, StatusCode};
+use http::{Extensions, HeaderMap, StatusCode};
 use reqwest_middleware::{Middleware, Next};
 use tokio::sync::Notify;
 
+use crate::client::Clock;
+use crate::scheduler::events::Refusal;
+
+use super::ending;
 use super::ids::Id;
 use super::inflight::{InFlight, Slot};
+use super::outage::Outage;
 
 /// The last place before the wire.
 #[derive(Debug)]
@@ -82,11 +88,21 @@ impl Door {
         self.flying.load(Relaxed)
     }
 
-    /// Says that a line has its record.
-    pub(crate) fn leave(&self, slot: Slot) {
-        if let Some(inflight) = &self.inflight {
-            inflight.leave(slot);
+    /// Says that a line has its record, and whether that is final.
+    pub(crate) fn leave(&self, slot: Slot, last: bool) {
+        let Some(inflight) = &self.inflight else {
+            return;
+        };
+        if let Err(error) = inflight.leave(slot, last) {
+            *self.fault.lock().unwrap_or_else(PoisonError::into_inner) = Some(error);
         }
+    }
+
+    /// Whether a line was in flight when an earlier run ended.
+    pub(crate) fn was_left(&self, id: Id) -> bool {
+        self.inflight
+            .as_ref()
+            .is_some_and(|inflight| inflight.was_left(id))
     }
 
     /// Ends the file of marks: there is a record of everything.
@@ -145,6 +161,10 @@ pub(crate) struct Mark {
     slot: OnceLock<Slot>,
     attempts: AtomicU32,
     refused: AtomicU32,
+    /// Whether it may go though its provider is away.
+    probes: AtomicBool,
+    /// Whether it was sent back for that.
+    turned_back: AtomicBool,
 }
 
 impl Mark {
@@ -157,6 +177,8 @@ impl Mark {
             slot: OnceLock::new(),
             attempts,
             refused,
+            probes: AtomicBool::new(false),
+            turned_back: AtomicBool::new(false),
         }
     }
 }
@@ -172,6 +194,16 @@ impl Mark {
         self.refused.load(Relaxed)
     }
 
+    /// Says whether it may go though its provider is away.
+    pub(crate) fn set_probes(&self, probes: bool) {
+        self.probes.store(probes, Relaxed);
+    }
+
+    /// Whether it was sent back since this was asked last, because its provider is away.
+    pub(crate) fn was_turned_back(&self) -> bool {
+        self.turned_back.swap(false, Relaxed)
+    }
+
     /// Its slot, once something was sent.
     pub(crate) fn slot(&self) -> Option<Slot> {
         self.slot.get().copied()
@@ -180,7 +212,11 @@ impl Mark {
 
 /// The door as a middleware.
 #[derive(Clone, Debug)]
-pub(crate) struct AtTheDoor(pub(crate) Arc<Door>);
+pub(crate) struct AtTheDoor {
+    pub(crate) door: Arc<Door>,
+    pub(crate) outage: Arc<Outage>,
+    pub(crate) clock: Clock,
+}
 
 #[async_trait]
 impl Middleware for AtTheDoor {
@@ -190,11 +226,19 @@ impl Middleware for AtTheDoor {
         extensions: &mut Extensions,
         next: Next<'_>,
     ) -> reqwest_middleware::Result<reqwest::Response> {
-        let door = &self.0;
+        let door = &self.door;
         let mark = extensions.get::<Arc<Mark>>().map(Arc::clone);
         let mark = mark.expect("every request of a run has its mark");
         if door.is_shut() {
             return Err(reqwest_middleware::Error::middleware(Stopping));
+        }
+        let began = self.clock.now();
+        if self.outage.lasts(began) > Duration::ZERO && !mark.probes.load(Relaxed) {
+            // It was in the queue when the outage began. To the limiter it is as if nobody had
+            // taken up its turn.
+            mark.turned_back.store(true, Relaxed);
+            let back = crate::Error::refused(Refusal::Closed, None, None, false);
+            return Err(reqwest_middleware::Error::middleware(back));
         }
         if let Err(error) = door.mark(&mark) {
             *door.fault.lock().unwrap_or_else(PoisonError::into_inner) = Some(error);
@@ -204,15 +248,44 @@ impl Middleware for AtTheDoor {
         let flight = door.fly(&mark);
         let result = next.run(request, extensions).await;
         drop(flight);
-        if let Ok(response) = &result {
-            let refused = match response.status() {
-                StatusCode::TOO_MANY_REQUESTS => true,
-                StatusCode::SERVICE_UNAVAILABLE => response.headers().contains_key(RETRY_AFTER),
-                status => status.as_u16() == OVERLOADED,
-            };
-            mark.refused.fetch_add(u32::from(refused), Relaxed);
+        let now = self.clock.now();
+        match &result {
+            Ok(response) => match Said::by(response.status(), response.headers()) {
+                Said::Served => self.outage.on_served(now),
+                // A provider that refuses is there, but whether it serves is not known.
+                Said::Refused => drop(mark.refused.fetch_add(1, Relaxed)),
+                Said::Bad => {
+                    let cause = format!("it answers {}", response.status());
+                    self.outage.on_bad(&cause, began, now);
+                }
+            },
+            Err(error) => self.outage.on_bad(&ending::describe(error), began, now),
         }
         result
+    }
+}
+
+/// What an answer says about its provider, at a glance.
+enum Said {
+    Served,
+    /// For going too fast, or for being full.
+    Refused,
+    /// An error of the server's own.
+    Bad,
+}
+
+impl Said {
+    fn by(status: StatusCode, headers: &HeaderMap) -> Self {
+        match status {
+            StatusCode::TOO_MANY_REQUESTS => Self::Refused,
+            StatusCode::SERVICE_UNAVAILABLE if headers.contains_key(RETRY_AFTER) => Self::Refused,
+            StatusCode::REQUEST_TIMEOUT | StatusCode::TOO_EARLY => Self::Bad,
+            // What it cannot do at all is no outage.
+            StatusCode::NOT_IMPLEMENTED | StatusCode::HTTP_VERSION_NOT_SUPPORTED => Self::Served,
+            status if status.as_u16() == OVERLOADED => Self::Refused,
+            status if status.is_server_error() => Self::Bad,
+            _ => Self::Served,
+        }
     }
 }
 

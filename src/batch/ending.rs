@@ -11,7 +11,9 @@ use crate::feedback::{self, Class, Profile};
 use crate::scheduler::events::GaveUp;
 
 use super::ids::State;
-use super::record::{self, Code, Ending};
+use super::record::{self, Code, Ending, UNSENT};
+use super::said;
+use super::secrets::Secrets;
 use super::tally::Why;
 use super::usage;
 
@@ -26,8 +28,8 @@ pub(crate) enum Reply {
         message: String,
         /// Whether the server may have processed it.
         sent: bool,
-        /// Whether every other request would end the same.
-        hopeless: bool,
+        /// Whether the server refuses every key.
+        no_key: bool,
     },
 }
 
@@ -38,6 +40,18 @@ pub(crate) struct Answer {
     headers: HeaderMap,
     body: Bytes,
     state: State,
+    class: Class,
+}
+
+/// What the trouble of a request is that might go away.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Trouble {
+    /// It was refused as often as it may be.
+    Refused,
+    /// It never left: there was no connection.
+    Unsent,
+    /// It had no answer, or an error of the server's own.
+    Failed,
 }
 
 /// Why the body of an answer could not be had.
@@ -57,6 +71,7 @@ impl Reply {
         mut response: Response,
         report: Option<&Report>,
         profile: &Profile,
+        secrets: &Secrets,
         clock: &Clock,
     ) -> Result<Self, Unread> {
         let mut body = Bytes::new();
@@ -80,25 +95,26 @@ impl Reply {
         }
         let (status, headers) = (response.status(), response.headers());
         let why = report.and_then(|report| report.why);
-        let state = if record::succeeded(status.as_u16()) {
-            State::Succeeded
+        let (state, class) = if record::succeeded(status.as_u16()) {
+            (State::Succeeded, Class::Ok)
         } else {
             let slice = &body[..body.len().min(SLICE)];
             let said = feedback::read(profile, status, headers, Some(slice), clock.wall());
-            refused_or_failed(said.class, said.fault.is_some(), why)
+            let of_the_key = said.fault.is_some();
+            (refused_or_failed(said.class, of_the_key, why), said.class)
         };
         let headers = std::mem::take(response.headers_mut());
         Ok(Self::Answer(Answer {
             status,
             headers,
-            body,
+            body: secrets.hidden(&body).map_or(body, Bytes::from),
             state,
+            class,
         }))
     }
 
-    /// What became of a request without an answer. `home` is whether its host is the one that the
-    /// run's keys are for.
-    pub(crate) fn of_error(error: &reqwest_middleware::Error, home: bool) -> Self {
+    /// What became of a request without an answer.
+    pub(crate) fn of_error(error: &reqwest_middleware::Error) -> Self {
         let Some(refused) = Error::of(error) else {
             return Self::network(describe(error), !is_unsent(error));
         };
@@ -113,7 +129,7 @@ impl Reply {
             code,
             message,
             sent,
-            hopeless: home && refused.is_all_keys_faulty(),
+            no_key: refused.is_all_keys_faulty(),
         }
     }
 
@@ -123,7 +139,7 @@ impl Reply {
             code: Code::Network,
             message,
             sent,
-            hopeless: false,
+            no_key: false,
         }
     }
 
@@ -134,7 +150,7 @@ impl Reply {
             code: Code::TooLarge,
             message,
             sent: true,
-            hopeless: false,
+            no_key: false,
         }
     }
 
@@ -145,7 +161,7 @@ impl Reply {
             code: Code::Cancelled,
             message,
             sent: true,
-            hopeless: false,
+            no_key: false,
         }
     }
 
@@ -154,7 +170,7 @@ impl Reply {
         match self {
             Self::Answer(answer) => answer.state,
             Self::Failure {
-                code: Code::TooLarge | Code::BadLine,
+                code: Code::TooLarge | Code::BadLine | Code::Unanswered,
                 ..
             } => State::Failed,
             Self::Failure { sent: true, .. } => State::Unanswered,
@@ -181,15 +197,69 @@ impl Reply {
         }
     }
 
-    /// Why every other request would end the same, if so.
-    pub(crate) fn hopeless(&self) -> Option<String> {
+    /// What the server says to every key, if it refuses them all.
+    pub(crate) fn refuses_keys(&self) -> Option<&str> {
         match self {
             Self::Failure {
-                hopeless: true,
+                no_key: true,
                 message,
                 ..
-            } => Some(message.clone()),
+            } => message.split(';').next(),
             _ => None,
+        }
+    }
+
+    /// What its trouble is, if that might go away by itself. `why` is why it was given up.
+    pub(crate) fn trouble(&self, why: Option<GaveUp>) -> Option<Trouble> {
+        match self {
+            Self::Answer(answer) => match (answer.class, why) {
+                (Class::Transient, Some(GaveUp::Attempts | GaveUp::Budget)) => {
+                    Some(Trouble::Failed)
+                }
+                (Class::Transient, Some(GaveUp::NotReplayable)) => Some(Trouble::Failed),
+                (
+                    Class::RateLimited | Class::Overloaded | Class::QuotaExhausted,
+                    Some(GaveUp::Attempts),
+                ) => Some(Trouble::Refused),
+                _ => None,
+            },
+            Self::Failure {
+                code: Code::Network,
+                sent,
+                ..
+            } => Some(if *sent {
+                Trouble::Failed
+            } else {
+                Trouble::Unsent
+            }),
+            Self::Failure { .. } => None,
+        }
+    }
+
+    /// Whether it is an error that a gateway gives for a server that it does not reach, or none.
+    pub(crate) fn is_of_the_way(&self) -> bool {
+        match self {
+            Self::Answer(answer) => matches!(answer.status.as_u16(), 502..=504 | 520..=530),
+            Self::Failure { .. } => true,
+        }
+    }
+
+    /// The same, to be done again by the next run: the trouble was not its own.
+    pub(crate) fn not_final(mut self) -> Self {
+        if let Self::Answer(answer) = &mut self
+            && answer.state == State::Failed
+        {
+            answer.state = State::Refused;
+        }
+        self
+    }
+
+    /// In a few words, why it did not succeed.
+    pub(crate) fn cause(&self) -> Option<String> {
+        match self {
+            Self::Answer(answer) if answer.class == Class::Ok => None,
+            Self::Answer(answer) => said::message(&answer.body),
+            Self::Failure { message, .. } => Some(message.clone()),
         }
     }
 
@@ -267,7 +337,8 @@ pub(crate) fn describe(error: &reqwest_middleware::Error) -> String {
 /// The same for an error of the transport itself.
 pub(crate) fn describe_transport(error: &reqwest::Error) -> String {
     let kind = match error {
-        error if error.is_connect() => "cannot connect",
+        error if error.is_connect() => UNSENT,
+        error if error.is_timeout() && error.is_body() => "timed out in the middle of the answer",
         error if error.is_timeout() => "timed out",
         error if error.is_body() || error.is_decode() => "the answer broke off",
         error if error.is_redirect() => "too many redirects",
@@ -342,7 +413,7 @@ mod tests {
                 code,
                 message,
                 sent,
-                hopeless: false,
+                no_key: false,
             }
             .state()
         };

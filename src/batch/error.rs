@@ -10,6 +10,14 @@ pub enum Error {
     /// A key or a setting of the limiter is not valid.
     #[error("{0}")]
     Settings(#[from] crate::Error),
+    /// A key is not valid.
+    #[error("the key of {name}: {source}")]
+    Key {
+        /// Where it came from.
+        name: String,
+        /// What is wrong with it.
+        source: crate::Error,
+    },
     /// Signals cannot be listened to.
     #[error("cannot listen to signals: {0}")]
     Runtime(#[source] io::Error),
@@ -54,6 +62,12 @@ pub enum Error {
     NoBase {
         /// The line.
         line: u32,
+    },
+    /// An option that works on the whole output was given, and there is no file that holds it.
+    #[error("{option} needs an output that is a file: give one with -o FILE")]
+    NeedsFile {
+        /// The option.
+        option: &'static str,
     },
     /// Input and output are one file.
     #[error("the input and the output are the same file, {}: give another -o", path.display())]

@@ -1,45 +1,73 @@
-//! The client of each host: keys go to one host only, and every other has a limiter of its own.
+//! The client of each provider: keys go to its own hosts only, and every other host has a limiter
+//! of its own.
 
 use std::collections::HashMap;
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
 use reqwest::Url;
 use reqwest_middleware::{ClientBuilder, ClientWithMiddleware};
 
-use crate::Settings;
-use crate::client::{Limiter, LimiterBuilder, http_client};
+use crate::client::{ApiKey, Changes, Clock, Limiter, LimiterBuilder, http_client};
 use crate::feedback::Profile;
+use crate::scheduler::events::Change;
 use crate::shared::Sharing;
 use crate::shared::store::Scope;
+use crate::{Settings, Time};
 
 use super::door::{AtTheDoor, Door};
 use super::error::Error;
-use super::options::Options;
+use super::options::{Options, Provider};
+use super::outage::Outage;
 
-/// A client behind its limiter.
+/// A provider behind its limiter.
 #[derive(Debug)]
 pub(crate) struct Client {
+    /// As it is shown: its host, or the name that the configuration gives it.
+    pub(crate) name: String,
     pub(crate) http: ClientWithMiddleware,
     pub(crate) limiter: Limiter,
     pub(crate) profile: Profile,
+    pub(crate) settings: Settings,
+    pub(crate) outage: Arc<Outage>,
+    pub(crate) has_keys: bool,
+    /// When its limiter began.
+    pub(crate) began: Time,
+    /// What its limiter decides.
+    changes: Mutex<Changes>,
+}
+
+impl Client {
+    /// What the limiter has decided since this was last asked.
+    pub(crate) fn changes(&self, mut each: impl FnMut(&Change)) {
+        let mut changes = self.changes.lock().unwrap_or_else(PoisonError::into_inner);
+        while let Some(change) = changes.try_next() {
+            each(&change);
+        }
+    }
 }
 
 /// Every host's client.
 #[derive(Debug)]
 pub(crate) struct Hosts {
-    /// Where the keys go.
-    home: Origin,
     main: Arc<Client>,
+    /// What clients are made of.
+    maker: Maker,
+    settings: Settings,
+    clients: Mutex<HashMap<Origin, Arc<Client>>>,
+}
+
+#[derive(Debug)]
+struct Maker {
     http: reqwest::Client,
     door: Arc<Door>,
-    settings: Settings,
+    clock: Clock,
     shared: Option<Sharing>,
-    others: Mutex<HashMap<Origin, Arc<Client>>>,
+    patience: Option<Duration>,
 }
 
 /// Scheme, host and port: a key goes to no other port and never without TLS where the first had it.
-type Origin = (String, String, Option<u16>);
+pub(crate) type Origin = (String, String, Option<u16>);
 
 impl Hosts {
     /// Checks keys and settings before anything else is done.
@@ -48,16 +76,37 @@ impl Hosts {
     ///
     /// The first that is not valid, by name.
     pub(crate) fn check(options: &Options) -> Result<(), Error> {
-        home(options, Profile::NONE, None)?;
+        let named = |error, key: &ApiKey| match options.key_names.get(&key.fingerprint()) {
+            Some(name) => Error::Key {
+                name: name.clone(),
+                source: error,
+            },
+            None => Error::Settings(error),
+        };
+        let provided = options.providers.iter().flat_map(|provider| &provider.keys);
+        for key in options.keys.iter().chain(provided) {
+            let alone = Limiter::builder().key(key.clone()).build();
+            alone.map_err(|error| named(error, key))?;
+        }
+        let settings = options.providers.iter().map(|provider| &provider.settings);
+        for settings in settings.chain([&options.settings]) {
+            Limiter::builder().settings(settings.clone()).build()?;
+        }
         Ok(())
     }
 
-    /// Sends the keys to the host of the base URL, else of `first`, and nowhere else.
+    /// Sends the keys to the host of the base URL, else of `first`, and nowhere else; those of
+    /// each provider to its own hosts.
     ///
     /// # Errors
     ///
     /// A key or a setting is not valid.
-    pub(crate) fn new(options: &Options, first: &Url, door: Arc<Door>) -> Result<Self, Error> {
+    pub(crate) fn new(
+        options: &Options,
+        first: &Url,
+        door: Arc<Door>,
+        clock: Clock,
+    ) -> Result<Self, Error> {
         let http = http_client()
             .user_agent(concat!("paceline/", env!("CARGO_PKG_VERSION")))
             .connect_timeout(CONNECT)
@@ -65,75 +114,106 @@ impl Hosts {
             .tcp_nodelay(true)
             .build()
             .expect("these settings fit together");
-        let first = options.base_url.as_ref().unwrap_or(first);
-        let profile = options.profile.clone().unwrap_or_else(|| known(first));
-        Ok(Self {
-            home: origin(first),
-            main: client(&http, &door, home(options, profile, Some(first))?),
+        let maker = Maker {
             http,
             door,
-            settings: options.settings.clone(),
+            clock,
             shared: options.shared.clone(),
-            others: Mutex::new(HashMap::new()),
+            patience: options.max_outage,
+        };
+        let home = home_of(options, first);
+        let mut clients = HashMap::new();
+        let mut main = None;
+        for provider in &options.providers {
+            let is_home = provider.is_at(home);
+            let own = options.keys.iter().filter(|_| is_home);
+            let client = maker.client(
+                &provider.name,
+                &provider.origins,
+                provider
+                    .profile
+                    .clone()
+                    .or_else(|| options.profile.clone().filter(|_| is_home)),
+                &provider.settings,
+                own.chain(&provider.keys).cloned().collect(),
+            )?;
+            for url in &provider.origins {
+                clients.insert(origin(url), Arc::clone(&client));
+            }
+            if is_home {
+                main = Some(client);
+            }
+        }
+        let main = match main {
+            Some(main) => main,
+            None => {
+                let name = shown(home);
+                let (profile, keys) = (options.profile.clone(), options.keys.clone());
+                let urls = std::slice::from_ref(home);
+                let main = maker.client(&name, urls, profile, &options.settings, keys)?;
+                clients.insert(origin(home), Arc::clone(&main));
+                main
+            }
+        };
+        Ok(Self {
+            main,
+            maker,
+            settings: options.settings.clone(),
+            clients: Mutex::new(clients),
         })
-    }
-
-    /// Whether the keys go to a URL's host.
-    pub(crate) fn is_home(&self, url: &Url) -> bool {
-        let (scheme, host, port) = &self.home;
-        url.scheme() == scheme
-            && url.host_str() == Some(host)
-            && url.port_or_known_default() == *port
     }
 
     /// The client of a URL's host.
     pub(crate) fn client(&self, url: &Url) -> Arc<Client> {
-        if self.is_home(url) {
-            return Arc::clone(&self.main);
-        }
-        let mut others = self.others.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut clients = self.lock();
         let origin = origin(url);
-        if let Some(client) = others.get(&origin) {
+        if let Some(client) = clients.get(&origin) {
             return Arc::clone(client);
         }
-        if others.len() >= MOST_HOSTS {
-            others.retain(|_, client| client.limiter.depth() != (0, 0));
+        if clients.len() >= MOST_HOSTS {
+            clients.retain(|_, client| client.has_keys || client.limiter.depth() != (0, 0));
         }
-        let limiter = Limiter::builder()
-            .profile(known(url))
-            .settings(self.settings.clone());
-        let limiter = share(limiter, self.shared.as_ref(), url)
-            .build()
+        let name = shown(url);
+        let urls = std::slice::from_ref(url);
+        let client = self
+            .maker
+            .client(&name, urls, None, &self.settings, Vec::new())
             .expect("the same settings were valid for the first host");
-        let client = client(&self.http, &self.door, limiter);
-        others.insert(origin, Arc::clone(&client));
+        clients.insert(origin, Arc::clone(&client));
         client
     }
 
-    /// The limiter of the host that has the keys.
-    pub(crate) fn main(&self) -> &Limiter {
-        &self.main.limiter
+    /// Every provider that was called or has keys, each once.
+    pub(crate) fn all(&self) -> Vec<Arc<Client>> {
+        let mut all: Vec<_> = self.lock().values().cloned().collect();
+        all.sort_by_key(Arc::as_ptr);
+        all.dedup_by_key(|client| Arc::as_ptr(client));
+        all
     }
 
-    /// How many other hosts were called.
+    /// Whether there is one provider only, so that what it does not do, nobody does.
+    pub(crate) fn is_single(&self) -> bool {
+        self.all().len() == 1
+    }
+
+    /// How many hosts were called that have no keys, beside the one that the keys are for.
     pub(crate) fn others(&self) -> usize {
-        let others = self.others.lock();
-        others.unwrap_or_else(PoisonError::into_inner).len()
+        let main = Arc::as_ptr(&self.main);
+        let clients = self.lock();
+        let others = clients
+            .values()
+            .filter(|client| Arc::as_ptr(client) != main);
+        others.filter(|client| !client.has_keys).count()
     }
 
     /// Gives back what is held of limits that are shared with other runs.
     pub(crate) async fn leave(&self) {
-        if self.shared.is_none() {
+        if self.maker.shared.is_none() {
             return;
         }
-        let mut limiters = vec![self.main.limiter.clone()];
-        {
-            let others = self.others.lock().unwrap_or_else(PoisonError::into_inner);
-            limiters.extend(others.values().map(|client| client.limiter.clone()));
-        }
         let leave = async {
-            for limiter in limiters {
-                limiter.close().await;
+            for client in self.all() {
+                client.limiter.close().await;
             }
         };
         // What the store does not hear of ends by itself within a lease.
@@ -142,30 +222,96 @@ impl Hosts {
 
     /// Refuses all who wait, everywhere.
     pub(crate) fn close(&self) {
-        self.main.limiter.close_now();
-        let others = self.others.lock().unwrap_or_else(PoisonError::into_inner);
-        for client in others.values() {
+        for client in self.all() {
             client.limiter.close_now();
         }
     }
+
+    fn lock(&self) -> MutexGuard<'_, HashMap<Origin, Arc<Client>>> {
+        self.clients.lock().unwrap_or_else(PoisonError::into_inner)
+    }
 }
 
-/// The limiter of the host that has the keys, wherever its vendor's own hosts are.
-fn home(options: &Options, profile: Profile, url: Option<&Url>) -> Result<Limiter, Error> {
-    let host = url.and_then(|url| {
-        let (_, host, port) = origin(url);
-        port.map(|port| format!("{host}:{port}"))
-    });
-    let limiter = Limiter::builder()
-        .profile(profile)
-        .settings(options.settings.clone())
-        .hosts(host)
-        .keys(options.keys.iter().cloned());
-    let limiter = match url {
-        Some(url) => share(limiter, options.shared.as_ref(), url),
-        None => limiter,
-    };
-    Ok(limiter.build()?)
+impl Provider {
+    /// Whether a URL's requests go to it.
+    fn is_at(&self, url: &Url) -> bool {
+        self.origins.iter().any(|own| origin(own) == origin(url))
+    }
+}
+
+/// Which of two has the keys of the command line: the base URL, else the first line's.
+pub(crate) fn home_of<'a>(options: &'a Options, first: &'a Url) -> &'a Url {
+    options.base_url.as_ref().unwrap_or(first)
+}
+
+/// Where a URL's requests are counted, with how many keys, and under which settings.
+pub(crate) fn place_of<'a>(
+    options: &'a Options,
+    first: &Url,
+    url: &Url,
+) -> (String, usize, &'a Settings) {
+    let is_home = origin(url) == origin(home_of(options, first));
+    let own = if is_home { options.keys.len() } else { 0 };
+    let is_there = |provider: &&Provider| provider.is_at(url);
+    match options.providers.iter().find(is_there) {
+        Some(provider) => {
+            let name = format!("{} ({})", shown(url), provider.name);
+            (name, own + provider.keys.len(), &provider.settings)
+        }
+        None => (shown(url), own, &options.settings),
+    }
+}
+
+impl Maker {
+    /// A client of one provider, wherever its vendor's own hosts are.
+    fn client(
+        &self,
+        name: &str,
+        urls: &[Url],
+        profile: Option<Profile>,
+        settings: &Settings,
+        keys: Vec<ApiKey>,
+    ) -> Result<Arc<Client>, Error> {
+        let hosts = urls.iter().filter_map(|url| {
+            let (_, host, port) = origin(url);
+            port.map(|port| format!("{host}:{port}"))
+        });
+        let profile = profile
+            .or_else(|| urls.first().map(known))
+            .unwrap_or_default();
+        let has_keys = !keys.is_empty();
+        let limiter = Limiter::builder()
+            .profile(profile)
+            .settings(settings.clone())
+            .hosts(hosts)
+            .keys(keys);
+        let limiter = match urls.first() {
+            Some(url) => share(limiter, self.shared.as_ref(), url),
+            None => limiter,
+        };
+        let began = self.clock.now();
+        let limiter = limiter.build()?;
+        let outage = Arc::new(Outage::new(name.to_owned(), self.patience));
+        let http = ClientBuilder::new(self.http.clone())
+            .with(limiter.clone())
+            .with(AtTheDoor {
+                door: Arc::clone(&self.door),
+                outage: Arc::clone(&outage),
+                clock: self.clock,
+            })
+            .build();
+        Ok(Arc::new(Client {
+            name: name.to_owned(),
+            http,
+            profile: limiter.profile(),
+            settings: settings.clone(),
+            outage,
+            has_keys,
+            began,
+            changes: Mutex::new(limiter.changes()),
+            limiter,
+        }))
+    }
 }
 
 /// Shares the limits of a host with other runs, if any are shared.
@@ -194,20 +340,14 @@ fn known(url: &Url) -> Profile {
         .unwrap_or_default()
 }
 
-fn client(http: &reqwest::Client, door: &Arc<Door>, limiter: Limiter) -> Arc<Client> {
-    let profile = limiter.profile();
-    let http = ClientBuilder::new(http.clone())
-        .with(limiter.clone())
-        .with(AtTheDoor(Arc::clone(door)))
-        .build();
-    Arc::new(Client {
-        http,
-        limiter,
-        profile,
-    })
+/// A host as it is shown, with its port where that is an unusual one.
+fn shown(url: &Url) -> String {
+    let host = url.host_str().unwrap_or_default();
+    url.port()
+        .map_or_else(|| host.to_owned(), |port| format!("{host}:{port}"))
 }
 
-fn origin(url: &Url) -> Origin {
+pub(crate) fn origin(url: &Url) -> Origin {
     let host = url.host_str().unwrap_or_default().to_owned();
     (url.scheme().to_owned(), host, url.port_or_known_default())
 }

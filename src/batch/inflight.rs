@@ -2,8 +2,8 @@
 //! of them the server may see twice.
 //!
 //! The file has a slot for each request in flight, 16 bytes each. A slot is written before its
-//! request is sent and used again once there is a record; what a record has answered is passed
-//! over when the file is read.
+//! request is sent and used again once there is a record; what a final record has
+//! answered is passed over when the file is read.
 
 use std::collections::HashMap;
 use std::fs::File;
@@ -106,7 +106,7 @@ impl InFlight {
             });
         }
         let number = slots.free.pop().unwrap_or(slots.used);
-        slots.write(number, id)?;
+        slots.write(number, id.to_bytes())?;
         slots.used = slots.used.max(number + 1);
         Ok(Slot {
             number,
@@ -114,9 +114,24 @@ impl InFlight {
         })
     }
 
-    /// Says that there is a record of it.
-    pub(crate) fn leave(&self, slot: Slot) {
-        self.slots().free.push(slot.number);
+    /// Whether a request was left without a record by an earlier run, and not sent by this one.
+    pub(crate) fn was_left(&self, id: Id) -> bool {
+        self.slots().left.contains_key(&id)
+    }
+
+    /// Says that there is a record of it. One that is not final does not end what the slot says
+    /// when it is read again, so the slot is emptied.
+    ///
+    /// # Errors
+    ///
+    /// Of the file.
+    pub(crate) fn leave(&self, slot: Slot, last: bool) -> io::Result<()> {
+        let mut slots = self.slots();
+        if !last {
+            slots.write(slot.number, [0; SLOT])?;
+        }
+        slots.free.push(slot.number);
+        Ok(())
     }
 
     /// Removes the file: every request has its record.
@@ -131,18 +146,18 @@ impl InFlight {
 
 impl Slots {
     #[cfg(unix)]
-    fn write(&self, number: u32, id: Id) -> io::Result<()> {
+    fn write(&self, number: u32, bytes: [u8; SLOT]) -> io::Result<()> {
         use std::os::unix::fs::FileExt;
         self.file
-            .write_all_at(&id.to_bytes(), u64::from(number) * SLOT as u64)
+            .write_all_at(&bytes, u64::from(number) * SLOT as u64)
     }
 
     #[cfg(not(unix))]
-    fn write(&self, number: u32, id: Id) -> io::Result<()> {
+    fn write(&self, number: u32, bytes: [u8; SLOT]) -> io::Result<()> {
         use std::io::{Seek, SeekFrom};
         let mut file = &self.file;
         file.seek(SeekFrom::Start(u64::from(number) * SLOT as u64))?;
-        file.write_all(&id.to_bytes())
+        file.write_all(&bytes)
     }
 }
 
@@ -168,7 +183,7 @@ mod tests {
         let first = open(dir.path(), &[]);
         let a = first.enter(Id::of("a")).expect("room");
         first.enter(Id::of("b")).expect("room");
-        first.leave(a);
+        first.leave(a, true).expect("room");
         first.enter(Id::of("c")).expect("room");
         drop(first);
 
@@ -199,7 +214,7 @@ mod tests {
         let inflight = open(dir.path(), &[]);
         for n in 0..1_000 {
             let slot = inflight.enter(Id::of(&n.to_string())).expect("room");
-            inflight.leave(slot);
+            inflight.leave(slot, true).expect("room");
         }
         let length = std::fs::metadata(&inflight.path).expect("there").len();
         assert_eq!(length, SLOT as u64);

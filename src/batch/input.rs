@@ -99,6 +99,8 @@ pub(crate) struct Named {
     pub(crate) text: String,
     /// The hash of that.
     pub(crate) id: Id,
+    /// Whether it is made from number and text.
+    made: bool,
 }
 
 impl Named {
@@ -112,6 +114,7 @@ impl Named {
             Some(text) => Self {
                 id: Id::of(&text),
                 text,
+                made: false,
             },
             None => Self::made(line, text),
         }
@@ -123,7 +126,13 @@ impl Named {
         Self {
             id: Id::of(&text),
             text,
+            made: true,
         }
+    }
+
+    /// Whether the id is made from number and text, and so changes with them.
+    pub(crate) fn is_made(&self) -> bool {
+        self.made
     }
 }
 

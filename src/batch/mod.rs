@@ -8,11 +8,13 @@
 //! [`pipe`] takes records where the output is no file, [`usage`] counts what answers cost. [`run`](mod@run) is the loop
 //! that holds it together.
 
+mod board;
 mod check;
 mod closing;
 mod door;
 mod ending;
 mod error;
+mod fields;
 mod hosts;
 mod ids;
 mod inflight;
@@ -24,10 +26,13 @@ mod packed;
 mod pipe;
 mod progress;
 mod record;
+mod recording;
 mod request;
 mod resume;
 mod rewrite;
 mod run;
+mod said;
+mod secrets;
 mod send;
 mod signals;
 mod source;
@@ -35,9 +40,9 @@ mod summary;
 mod tally;
 mod usage;
 
-pub use check::{Check, check};
+pub use check::{Check, Share, check};
 pub use error::Error;
-pub use options::{Input, Options, Replays, Show};
+pub use options::{Input, Options, Provider, Replays, Show};
 pub use run::run;
 pub use signals::Signal;
-pub use summary::{Outcome, Summary};
+pub use summary::{Cause, Outcome, Summary};

@@ -1,5 +1,6 @@
 //! What a run is told to do.
 
+use std::collections::BTreeMap;
 use std::path::PathBuf;
 use std::time::Duration;
 
@@ -9,6 +10,7 @@ use reqwest::Url;
 use crate::Settings;
 use crate::client::ApiKey;
 use crate::feedback::Profile;
+use crate::scheduler::events::Fingerprint;
 use crate::shared::Sharing;
 
 /// What a run is told to do. Everything but the input has a default.
@@ -23,6 +25,10 @@ pub struct Options {
     pub base_url: Option<Url>,
     /// The keys of the host of `base_url`, else of the first line.
     pub keys: Vec<ApiKey>,
+    /// Providers that have keys and settings of their own. Default: none.
+    pub providers: Vec<Provider>,
+    /// What a key is called where it is shown: the variable or the line that it came from.
+    pub key_names: BTreeMap<Fingerprint, String>,
     /// What is known about that host. Default: what its name says.
     pub profile: Option<Profile>,
     /// How its limiter decides.
@@ -33,6 +39,15 @@ pub struct Options {
     pub replay: Replays,
     /// The header that lets the server know a request that it has seen. Default: by profile.
     pub idempotency_header: Option<HeaderName>,
+    /// A request is sent at most so often, connections that fail not counted. Default: by the
+    /// settings, and without a bound while a provider is away.
+    pub max_attempts: Option<u16>,
+    /// How long one attempt may take, its answer included. Default: as long as the server does not
+    /// fall silent for ten minutes.
+    pub timeout: Option<Duration>,
+    /// How long a provider is waited for that cannot be reached or answers nothing but errors.
+    /// Default: an hour, or 30 s where it has never served a request.
+    pub max_outage: Option<Duration>,
     /// Whether the output is sorted as the input at the end.
     pub ordered: bool,
     /// Whether what failed for good is done again.
@@ -46,6 +61,21 @@ pub struct Options {
     pub grace: Duration,
     /// What is shown meanwhile.
     pub progress: Show,
+}
+
+/// A provider with keys and settings of its own.
+#[derive(Clone, Debug)]
+pub struct Provider {
+    /// As it is shown.
+    pub name: String,
+    /// Where its keys go; scheme, host and port count. At least one.
+    pub origins: Vec<Url>,
+    /// Its keys.
+    pub keys: Vec<ApiKey>,
+    /// What is known about it. Default: what its first host's name says.
+    pub profile: Option<Profile>,
+    /// How its limiter decides.
+    pub settings: Settings,
 }
 
 /// Where lines come from.
@@ -111,11 +141,16 @@ impl Options {
             output: None,
             base_url: None,
             keys: Vec::new(),
+            providers: Vec::new(),
+            key_names: BTreeMap::new(),
             profile: None,
             settings,
             shared: None,
             replay: Replays::default(),
             idempotency_header: None,
+            max_attempts: None,
+            timeout: None,
+            max_outage: None,
             ordered: false,
             retry_failed: false,
             limit: None,
@@ -123,5 +158,11 @@ impl Options {
             grace: Duration::from_secs(1),
             progress: Show::default(),
         }
+    }
+
+    /// Every key of every provider.
+    pub(crate) fn all_keys(&self) -> impl Iterator<Item = &ApiKey> {
+        let provided = self.providers.iter().flat_map(|provider| &provider.keys);
+        self.keys.iter().chain(provided)
     }
 }

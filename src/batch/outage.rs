@@ -1,77 +1,281 @@
-//! Waits while the provider cannot be reached, so that an hour without a network does not leave
-//! the rest of the night's requests undone.
+//! Waits while a provider cannot be reached or answers nothing but errors, so that an hour without
+//! it does not leave the rest of the night's requests undone.
 //!
-//! It is an outage when several requests in a row end without an answer though there were answers
-//! before: where nothing ever answered, the address is wrong. One request probes at growing
-//! intervals; the first answer ends it. After [`PATIENCE`] every request gets its own error again.
+//! A failure is a line's own only if the provider served somebody after the line had begun. Else
+//! it may be the provider's: then lines are held back, and one of them probes at growing
+//! intervals, each time another one, so that a line that always fails cannot keep the others. What
+//! the provider serves ends it. The patience is shorter where nothing was ever served: then the
+//! address is wrong more often than the provider is away.
 
+use std::collections::BTreeMap;
+use std::sync::{Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
+
+use tokio::sync::Notify;
 
 use crate::Time;
 
-/// Whether the provider can be reached.
-#[derive(Debug, Default)]
+use super::summary::Rounded;
+
+/// Whether one provider can be reached.
+#[derive(Debug)]
 pub(crate) struct Outage {
-    answered: bool,
+    /// As it is shown.
+    host: String,
+    /// How long it is waited for, if the user has said so.
+    patience: Option<Duration>,
+    state: Mutex<State>,
+    /// Wakes those who wait for the end.
+    pub(crate) over: Notify,
+}
+
+#[derive(Debug, Default)]
+struct State {
+    /// When it last served a request.
+    served: Option<Time>,
+    /// Attempts in a row that ended badly, and when the first of them did.
     in_row: u32,
-    /// Since when it lasts.
+    bad_since: Option<Time>,
+    /// What the last of them said.
+    cause: String,
+    /// Since when lines are held back.
     since: Option<Time>,
     probe_at: Time,
     probes: u32,
+    /// Lines that are held back, by how often each has probed.
+    held: BTreeMap<u32, usize>,
+    /// Whether the beginning was told.
+    told: bool,
+    /// What is to be told.
+    news: Vec<String>,
+    past: Past,
 }
 
-/// What a request may do.
+/// The outages of a run.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub(crate) struct Past {
+    pub(crate) count: u64,
+    pub(crate) time: Duration,
+}
+
+/// What a line may do.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Pass {
     /// Go.
     Open,
-    /// Ask again then, or when the outage has ended.
+    /// Go, to see whether it is over.
+    Probe,
+    /// Ask again then, or when it is over.
     Wait(Time),
+    /// It has lasted longer than anybody waits.
+    Never,
 }
 
 impl Outage {
-    /// A request got an answer, whatever its status. True if this ends an outage.
-    pub(crate) fn on_answer(&mut self) -> bool {
-        self.answered = true;
-        self.in_row = 0;
-        self.probes = 0;
-        self.since.take().is_some()
+    /// Nothing is known of this provider so far.
+    pub(crate) fn new(host: String, patience: Option<Duration>) -> Self {
+        Self {
+            host,
+            patience,
+            state: Mutex::default(),
+            over: Notify::new(),
+        }
     }
 
-    /// A request ended without an answer. True if it should be made again when the outage is over.
-    pub(crate) fn on_failure(&mut self, now: Time) -> bool {
-        self.in_row = self.in_row.saturating_add(1);
-        if !self.answered || self.in_row < ENOUGH {
-            return false;
+    /// It served an attempt.
+    pub(crate) fn on_served(&self, now: Time) {
+        let mut state = self.state();
+        state.served = Some(now);
+        state.in_row = 0;
+        state.bad_since = None;
+        let Some(since) = state.since.take() else {
+            return;
+        };
+        let lasted = now.since(since);
+        state.past.time += lasted;
+        state.probes = 0;
+        if std::mem::take(&mut state.told) {
+            let news = format!("{} answers again after {}", self.host, Rounded(lasted));
+            state.news.push(news);
         }
-        if self.since.is_none() {
-            self.since = Some(now);
-            self.probe_at = now + FIRST_PROBE;
-        }
-        self.lasts(now) < PATIENCE
+        drop(state);
+        self.over.notify_waiters();
     }
 
-    /// Whether a request may go now.
-    pub(crate) fn pass(&mut self, now: Time) -> Pass {
-        if self.since.is_none() || self.lasts(now) >= PATIENCE {
+    /// An attempt that began then had no answer, or an error of the server's own.
+    pub(crate) fn on_bad(&self, cause: &str, began: Time, now: Time) {
+        let mut state = self.state();
+        if state.served.is_some_and(|served| served > began) {
+            // What was on its way while others were served says nothing of now.
+            return;
+        }
+        state.in_row = state.in_row.saturating_add(1);
+        state.bad_since.get_or_insert(now);
+        if state.cause != cause {
+            cause.clone_into(&mut state.cause);
+        }
+        if state.in_row >= ENOUGH {
+            self.begin(&mut state, now);
+        }
+    }
+
+    /// Whether the trouble of a line that began then and has failed is its own: others were
+    /// served since. If not, an outage begins.
+    pub(crate) fn is_own_trouble(&self, began: Time, now: Time) -> bool {
+        let mut state = self.state();
+        if state.served.is_some_and(|served| served >= began) {
+            return true;
+        }
+        self.begin(&mut state, now);
+        false
+    }
+
+    /// Whether anybody has the patience to wait for it at all.
+    pub(crate) fn is_waited_for(&self) -> bool {
+        self.patience.is_none_or(|patience| !patience.is_zero())
+    }
+
+    /// Whether a line that began then and was refused to the end is the only one, or all were
+    /// refused for longer than anybody waits.
+    pub(crate) fn is_refused_alone(&self, began: Time, now: Time) -> bool {
+        let state = self.state();
+        let served = state.served.unwrap_or(Time::START);
+        served >= began && state.served.is_some()
+            || now.since(served) >= self.patience.unwrap_or(PATIENCE)
+    }
+
+    /// Whether a line that has probed so often may go now.
+    pub(crate) fn pass(&self, probed: u32, now: Time) -> Pass {
+        let mut state = self.state();
+        let Some(since) = state.since else {
             return Pass::Open;
+        };
+        if now.since(since) >= self.patience(&state) {
+            return Pass::Never;
         }
-        if now < self.probe_at {
-            return Pass::Wait(self.probe_at);
+        if now < state.probe_at {
+            return Pass::Wait(state.probe_at);
         }
-        self.probes += 1;
-        let step = FIRST_PROBE.saturating_mul(1 << self.probes.min(16));
-        self.probe_at = now + step.min(LAST_PROBE);
-        Pass::Open
+        if state
+            .held
+            .keys()
+            .next()
+            .is_some_and(|least| probed > *least)
+        {
+            // Somebody who has tried less often is about to.
+            return Pass::Wait(now + LOOK);
+        }
+        state.probes += 1;
+        let step = FIRST_PROBE.saturating_mul(1 << state.probes.min(16));
+        state.probe_at = now + step.min(LAST_PROBE);
+        Pass::Probe
+    }
+
+    /// A line that has probed so often is held back, until what is given back is dropped.
+    pub(crate) fn hold(&self, probed: u32) -> Held<'_> {
+        *self.state().held.entry(probed).or_default() += 1;
+        Held(self, probed)
     }
 
     /// How long it has lasted; zero if there is none.
     pub(crate) fn lasts(&self, now: Time) -> Duration {
-        self.since.map_or(Duration::ZERO, |since| now.since(since))
+        self.state()
+            .since
+            .map_or(Duration::ZERO, |since| now.since(since))
+    }
+
+    /// What is to be told of it now.
+    pub(crate) fn news(&self, now: Time) -> Vec<String> {
+        let mut state = self.state();
+        let lasts = state.since.map_or(Duration::ZERO, |since| now.since(since));
+        if lasts >= WORTH_TELLING && !state.told {
+            state.told = true;
+            let patience = humantime::format_duration(self.patience(&state));
+            let hint = if state.served.is_none() {
+                "; is the address right?"
+            } else {
+                ""
+            };
+            let news = format!(
+                "{}: {}{hint}; trying again for up to {patience} (--max-outage)",
+                self.host, state.cause
+            );
+            state.news.push(news);
+        }
+        std::mem::take(&mut state.news)
+    }
+
+    /// Why it is given up, and what to do.
+    pub(crate) fn verdict(&self, now: Time) -> String {
+        let state = self.state();
+        let lasted = Rounded(now.since(state.since.unwrap_or(Time::START)));
+        let (host, cause) = (&self.host, &state.cause);
+        let cause = if cause.is_empty() {
+            "it refuses every request"
+        } else {
+            cause
+        };
+        if state.served.is_some() {
+            return format!(
+                "{host} has served no request for {lasted}: {cause}: run the same command again \
+                 when it does, or with a longer --max-outage"
+            );
+        }
+        format!(
+            "{host} has not served a single request in {lasted}: {cause}: check the address \
+             (--base-url or url), the network and the service, then run the same command again; \
+             --max-outage waits longer"
+        )
+    }
+
+    /// How many there were, the one that lasts included.
+    pub(crate) fn past(&self, now: Time) -> Past {
+        let state = self.state();
+        let lasts = state.since.map_or(Duration::ZERO, |since| now.since(since));
+        Past {
+            time: state.past.time + lasts,
+            ..state.past
+        }
+    }
+
+    fn begin(&self, state: &mut State, now: Time) {
+        if state.since.is_none() && !self.patience(state).is_zero() {
+            state.since = Some(state.bad_since.unwrap_or(now));
+            state.probe_at = now + FIRST_PROBE;
+            state.past.count += 1;
+        }
+    }
+
+    fn patience(&self, state: &State) -> Duration {
+        self.patience.unwrap_or(match state.served {
+            Some(_) => PATIENCE,
+            None => FIRST_PATIENCE,
+        })
+    }
+
+    fn state(&self) -> MutexGuard<'_, State> {
+        self.state.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
 
-/// How many failures in a row are an outage: the attempts of two or three requests can all fall
+/// A line that is held back.
+#[derive(Debug)]
+pub(crate) struct Held<'a>(&'a Outage, u32);
+
+impl Drop for Held<'_> {
+    fn drop(&mut self) {
+        let Self(outage, probed) = self;
+        let mut state = outage.state();
+        if let Some(count) = state.held.get_mut(probed) {
+            *count -= 1;
+            if *count == 0 {
+                state.held.remove(probed);
+            }
+        }
+    }
+}
+
+/// How many bad ends in a row are an outage: the attempts of two or three requests can all fall
 /// into a restart of a server, those of ten seldom do.
 const ENOUGH: u32 = 10;
 
@@ -81,8 +285,18 @@ const FIRST_PROBE: Duration = Duration::from_secs(1);
 /// Once a minute costs nothing and loses at most a minute.
 const LAST_PROBE: Duration = Duration::from_secs(60);
 
+/// How soon those who wait for another one's probe look again.
+const LOOK: Duration = Duration::from_millis(100);
+
+/// What is over sooner is not worth a word.
+const WORTH_TELLING: Duration = Duration::from_secs(2);
+
 /// A script that nobody watches should end on the day on which its server went for good.
 const PATIENCE: Duration = Duration::from_secs(3600);
+
+/// A server that starts together with the run is there by then; whoever has mistyped the address
+/// wants to know soon.
+const FIRST_PATIENCE: Duration = Duration::from_secs(30);
 
 #[cfg(test)]
 mod tests {
@@ -92,50 +306,103 @@ mod tests {
         Time::from_secs_f64(seconds)
     }
 
+    fn fresh() -> Outage {
+        Outage::new("api.example".to_owned(), None)
+    }
+
     fn broken_at(seconds: f64) -> Outage {
-        let mut outage = Outage::default();
-        outage.on_answer();
-        for _ in 1..ENOUGH {
-            assert!(!outage.on_failure(at(seconds)));
+        let outage = fresh();
+        outage.on_served(at(seconds - 1.0));
+        for _ in 0..ENOUGH {
+            assert_eq!(outage.pass(0, at(seconds)), Pass::Open);
+            outage.on_bad("cannot connect", at(seconds), at(seconds));
         }
-        assert!(outage.on_failure(at(seconds)));
         outage
     }
 
     #[test]
-    fn what_never_answered_is_no_outage() {
-        let mut outage = Outage::default();
-        assert!((0..1_000).all(|_| !outage.on_failure(at(1.0))));
-        assert_eq!(outage.pass(at(1.0)), Pass::Open);
+    fn a_failure_is_its_own_only_where_others_were_served_since_it_began() {
+        let outage = fresh();
+        outage.on_served(at(5.0));
+        assert!(outage.is_own_trouble(at(4.0), at(6.0)));
+        assert_eq!(outage.pass(0, at(6.0)), Pass::Open);
+        assert!(!outage.is_own_trouble(at(5.5), at(6.0)));
+        assert_eq!(outage.pass(0, at(6.0)), Pass::Wait(at(7.0)));
     }
 
     #[test]
-    fn an_answer_in_between_makes_failures_each_their_own() {
-        let mut outage = Outage::default();
+    fn what_is_served_in_between_makes_failures_each_their_own() {
+        let outage = fresh();
         for _ in 0..100 {
-            assert!(!outage.on_answer());
-            assert!((1..ENOUGH).all(|_| !outage.on_failure(at(1.0))));
+            outage.on_served(at(1.0));
+            for _ in 1..ENOUGH {
+                outage.on_bad("500", at(1.0), at(1.0));
+            }
+            assert_eq!(outage.pass(0, at(1.0)), Pass::Open);
         }
     }
 
     #[test]
-    fn one_request_probes_at_growing_intervals_and_the_first_answer_opens() {
-        let mut outage = broken_at(10.0);
-        assert_eq!(outage.pass(at(10.5)), Pass::Wait(at(11.0)));
-        assert_eq!(outage.pass(at(11.0)), Pass::Open);
-        assert_eq!(outage.pass(at(11.0)), Pass::Wait(at(13.0)));
-        assert_eq!(outage.pass(at(500.0)), Pass::Open);
-        assert!(matches!(outage.pass(at(500.0)), Pass::Wait(until) if until <= at(560.0)));
-        assert!(outage.on_answer());
-        assert_eq!(outage.pass(at(500.0)), Pass::Open);
-        assert_eq!(outage.lasts(at(500.0)), Duration::ZERO);
+    fn one_line_probes_at_growing_intervals_and_what_is_served_opens() {
+        let outage = broken_at(10.0);
+        assert_eq!(outage.pass(0, at(10.5)), Pass::Wait(at(11.0)));
+        assert_eq!(outage.pass(0, at(11.0)), Pass::Probe);
+        assert_eq!(outage.pass(0, at(11.0)), Pass::Wait(at(13.0)));
+        assert_eq!(outage.pass(0, at(500.0)), Pass::Probe);
+        assert!(matches!(outage.pass(0, at(500.0)), Pass::Wait(until) if until <= at(560.0)));
+        outage.on_served(at(510.0));
+        assert_eq!(outage.pass(0, at(510.0)), Pass::Open);
+        let past = outage.past(at(600.0));
+        assert_eq!((past.count, past.time), (1, Duration::from_secs(500)));
     }
 
     #[test]
-    fn patience_ends() {
-        let mut outage = broken_at(10.0);
-        assert!(outage.on_failure(at(3_000.0)));
-        assert!(!outage.on_failure(at(3_611.0)));
-        assert_eq!(outage.pass(at(3_611.0)), Pass::Open);
+    fn a_line_that_has_probed_lets_the_others_try_first() {
+        let outage = broken_at(10.0);
+        let fresh = outage.hold(0);
+        let tried = outage.hold(1);
+        assert!(matches!(outage.pass(1, at(11.0)), Pass::Wait(_)));
+        assert_eq!(outage.pass(0, at(11.0)), Pass::Probe);
+        drop(fresh);
+        assert_eq!(outage.pass(1, at(20.0)), Pass::Probe);
+        drop(tried);
+    }
+
+    #[test]
+    fn patience_is_an_hour_and_half_a_minute_where_nothing_was_ever_served() {
+        let outage = broken_at(10.0);
+        assert!(matches!(outage.pass(0, at(3_609.0)), Pass::Probe));
+        assert_eq!(outage.pass(0, at(3_610.0)), Pass::Never);
+        assert!(outage.verdict(at(3_610.0)).contains("no request for 1 h"));
+
+        let never = fresh();
+        assert!(!never.is_own_trouble(at(1.0), at(8.0)));
+        assert_eq!(never.pass(0, at(38.0)), Pass::Never);
+        assert!(never.verdict(at(38.0)).contains("--base-url"));
+    }
+
+    #[test]
+    fn without_patience_nothing_is_ever_held_back() {
+        let outage = Outage::new("api.example".to_owned(), Some(Duration::ZERO));
+        for _ in 0..100 {
+            outage.on_bad("cannot connect", at(1.0), at(1.0));
+        }
+        assert!(!outage.is_own_trouble(at(1.0), at(2.0)));
+        assert_eq!(outage.pass(0, at(2.0)), Pass::Open);
+        assert!(outage.is_refused_alone(at(1.0), at(2.0)));
+    }
+
+    #[test]
+    fn only_an_outage_of_some_length_is_told_with_its_cause_and_its_end() {
+        let outage = broken_at(10.0);
+        assert!(outage.news(at(10.5)).is_empty());
+        let news = outage.news(at(12.5));
+        assert!(news[0].contains("api.example: cannot connect") && news[0].contains("1h"));
+        assert!(outage.news(at(13.0)).is_empty());
+        outage.on_served(at(30.0));
+        assert_eq!(
+            outage.news(at(30.0)),
+            ["api.example answers again after 20 s"]
+        );
     }
 }

@@ -8,8 +8,9 @@ use indicatif::{MultiProgress, ProgressBar, ProgressDrawTarget, ProgressStyle};
 use serde_json::json;
 
 use crate::Time;
-use crate::scheduler::events::{Change, Fingerprint, What};
+use crate::scheduler::events::Fingerprint;
 
+use super::board::Board;
 use super::options::Show;
 use super::summary::{Grouped, Rounded};
 use super::tally::Tally;
@@ -21,7 +22,6 @@ pub(crate) struct Progress {
     total: Option<u64>,
     /// Records and times of the last half minute.
     recent: VecDeque<(Time, u64)>,
-    keys: BTreeMap<Fingerprint, KeyState>,
 }
 
 #[derive(Debug)]
@@ -36,30 +36,29 @@ enum Form {
     Objects,
 }
 
-/// What the limiter last decided about a key.
-#[derive(Clone, Copy, Debug, Default)]
-struct KeyState {
-    parked_until: Option<Time>,
-    retired: bool,
-}
-
 /// Where a run stands.
 #[derive(Debug)]
 pub(crate) struct Status<'a> {
     pub(crate) tally: &'a Tally,
+    pub(crate) board: &'a Board,
+    /// What keys are called.
+    pub(crate) names: &'a BTreeMap<Fingerprint, String>,
     pub(crate) flying: usize,
     pub(crate) waiting: usize,
-    /// How long the provider has not been reached.
-    pub(crate) outage: Duration,
+    /// A provider that is away, and for how long.
+    pub(crate) away: Option<(String, Duration)>,
 }
 
 impl Progress {
     /// Shows it in this form; `total` lines are known to be there.
     pub(crate) fn new(show: Show, total: Option<u64>) -> Self {
         let terminal = std::io::stderr().is_terminal();
+        // What runs for others leaves a trace in their log, where a terminal would have a bar.
+        let watched = std::env::var_os("CI").is_some_and(|value| !value.is_empty());
         let form = match show {
             Show::Auto | Show::Always if terminal => Form::bar(),
             Show::Always => Form::Lines,
+            Show::Auto if watched => Form::Lines,
             Show::Json => Form::Objects,
             Show::Auto | Show::Never => Form::Nothing,
         };
@@ -67,7 +66,6 @@ impl Progress {
             form,
             total,
             recent: VecDeque::new(),
-            keys: BTreeMap::new(),
         }
     }
 
@@ -81,20 +79,6 @@ impl Progress {
         }
     }
 
-    /// The limiter, which began at `began` of our time, has decided something.
-    pub(crate) fn on_change(&mut self, change: &Change, began: Time) {
-        let Some(key) = change.key else { return };
-        let state = self.keys.entry(key).or_default();
-        match change.what {
-            What::Parked { until, .. } => {
-                state.parked_until = Some(began + until.since(Time::START))
-            }
-            What::Retired(_) => state.retired = true,
-            What::Restored => state.retired = false,
-            _ => {}
-        }
-    }
-
     /// Shows where the run stands.
     pub(crate) fn show(&mut self, status: &Status<'_>, now: Time) {
         let rate = self.rate(status.tally.recorded(), now);
@@ -105,7 +89,9 @@ impl Progress {
             .map(|left| Duration::try_from_secs_f64(left as f64 / rate).unwrap_or(Duration::MAX));
         match &mut self.form {
             Form::Nothing => {}
-            Form::Objects => eprintln!("{}", object(status, done, self.total, rate, time_left)),
+            Form::Objects => {
+                eprintln!("{}", object(status, now, done, self.total, rate, time_left))
+            }
             Form::Lines => {
                 eprintln!("{}", text(status, done, self.total, rate, time_left));
             }
@@ -113,7 +99,7 @@ impl Progress {
                 main.set_length(self.total.unwrap_or_else(|| done.max(1)));
                 main.set_position(done);
                 main.set_message(text(status, done, self.total, rate, time_left));
-                let lines = key_lines(&status.tally.keys, &self.keys, now);
+                let lines = key_lines(status, now);
                 while keys.len() < lines.len() {
                     let line = ProgressBar::new_spinner().with_style(plain());
                     keys.push(all.add(line));
@@ -129,7 +115,8 @@ impl Progress {
     pub(crate) fn note(&self, text: &str) {
         match &self.form {
             Form::Bar { all, .. } if all.println(text).is_ok() => {}
-            _ => eprintln!("{text}"),
+            Form::Objects => eprintln!("{}", json!({ "note": text })),
+            _ => eprintln!("paceline run: {text}"),
         }
     }
 
@@ -192,8 +179,8 @@ fn text(
         None => format!("{} done", Grouped(done)),
     };
     text.push_str(&format!("  {}/s", short(rate)));
-    if !status.outage.is_zero() {
-        text.push_str(&format!("  no answer for {}", Rounded(status.outage)));
+    if let Some((_, time)) = &status.away {
+        text.push_str(&format!("  provider away for {}", Rounded(*time)));
         return text;
     }
     text.push_str(&format!("  {} refused", Grouped(status.tally.refused)));
@@ -205,49 +192,58 @@ fn text(
 
 fn object(
     status: &Status<'_>,
+    now: Time,
     done: u64,
     total: Option<u64>,
     rate: f64,
     time_left: Option<Duration>,
 ) -> serde_json::Value {
     let tally = status.tally;
+    let keys: Vec<_> = keys_of(status)
+        .into_iter()
+        .map(|(key, count)| {
+            let state = status.board.key(key).now(now);
+            json!({
+                "key": key.to_string(), "name": status.names.get(&key),
+                "succeeded": count, "state": state,
+            })
+        })
+        .collect();
     json!({
         "done": done, "total": total,
         "sent": tally.sent, "succeeded": tally.succeeded, "failed": tally.all_failed(),
         "refused": tally.refused, "in_flight": status.flying, "waiting": status.waiting,
         "rate": (rate * 10.0).round() / 10.0,
         "seconds_left": time_left.map(|left| left.as_secs()),
-        "seconds_without_answer": status.outage.as_secs(),
+        "away": status.away.as_ref().map(|(name, _)| name),
+        "seconds_away": status.away.as_ref().map_or(0, |(_, time)| time.as_secs()),
+        "keys": keys,
     })
 }
 
-/// A line per key, the busiest first.
-fn key_lines(
-    served: &BTreeMap<Fingerprint, u64>,
-    states: &BTreeMap<Fingerprint, KeyState>,
-    now: Time,
-) -> Vec<String> {
+/// Every key that has done something or that something was decided about, the busiest first.
+fn keys_of(status: &Status<'_>) -> Vec<(Fingerprint, u64)> {
+    let served = &status.tally.keys;
     let mut keys: Vec<(Fingerprint, u64)> = served.iter().map(|(key, n)| (*key, *n)).collect();
-    keys.extend(
-        states
-            .keys()
-            .filter(|key| !served.contains_key(key))
-            .map(|key| (*key, 0)),
-    );
+    let idle = status.board.keys().filter(|key| !served.contains_key(key));
+    keys.extend(idle.map(|key| (key, 0)));
     keys.retain(|(key, _)| *key != Fingerprint::ANONYMOUS);
     keys.sort_by_key(|(_, count)| std::cmp::Reverse(*count));
+    keys
+}
+
+/// A line per key, at most 76 columns.
+fn key_lines(status: &Status<'_>, now: Time) -> Vec<String> {
+    let keys = keys_of(status);
     let more = keys.len().saturating_sub(KEY_LINES);
     let mut lines: Vec<String> = keys
         .iter()
         .take(KEY_LINES)
         .map(|(key, count)| {
-            let state = states.get(key).copied().unwrap_or_default();
-            let state = match state.parked_until {
-                _ if state.retired => "  refused by the server".to_owned(),
-                Some(until) if until > now => format!("  rests {}", Rounded(until.since(now))),
-                _ => String::new(),
-            };
-            format!("{key}  {:>11}{state}", Grouped(*count))
+            let state = status.board.key(*key).now(now);
+            let name = status.names.get(key).map_or("", String::as_str);
+            let name: String = name.chars().take(NAME).collect();
+            format!("{key}  {name:NAME$}  {:>11}  {state}", Grouped(*count))
         })
         .collect();
     if more > 0 {
@@ -268,15 +264,35 @@ fn short(rate: f64) -> String {
 /// Long enough that waits of a few seconds do not make the time left jump.
 const HALF_A_MINUTE: Duration = Duration::from_secs(30);
 
+/// Longer names of keys are cut off.
+const NAME: usize = 22;
+
 /// More would fill a small terminal.
 const KEY_LINES: usize = 8;
 
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::feedback::Fault;
+    use crate::scheduler::events::{Because, Change, What};
 
     fn at(seconds: f64) -> Time {
         Time::from_secs_f64(seconds)
+    }
+
+    fn status<'a>(
+        tally: &'a Tally,
+        board: &'a Board,
+        names: &'a BTreeMap<Fingerprint, String>,
+    ) -> Status<'a> {
+        Status {
+            tally,
+            board,
+            names,
+            flying: 9,
+            waiting: 9,
+            away: None,
+        }
     }
 
     #[test]
@@ -285,25 +301,21 @@ mod tests {
             refused: 1_234_567,
             ..Tally::default()
         };
+        let (board, names) = (Board::default(), BTreeMap::new());
         let day = Duration::from_secs(86_400 * 12 + 3_600 * 12);
-        let status = Status {
-            tally: &tally,
-            flying: 9,
-            waiting: 9,
-            outage: Duration::ZERO,
-        };
+        let mut status = status(&tally, &board, &names);
         let line = text(&status, 9_876_543, Some(10_000_000), 99_999.0, Some(day));
         assert_eq!(
             line,
             "9,876,543/10,000,000  100k/s  1,234,567 refused  12 d 12 h left"
         );
         assert!(line.len() + "[] ".len() + 16 <= 82, "{}", line.len());
-        let status = Status {
-            outage: day,
-            ..status
-        };
+        status.away = Some(("api.example".to_owned(), day));
         let line = text(&status, 9_876_543, Some(10_000_000), 0.0, None);
-        assert_eq!(line, "9,876,543/10,000,000  0.0/s  no answer for 12 d 12 h");
+        assert_eq!(
+            line,
+            "9,876,543/10,000,000  0.0/s  provider away for 12 d 12 h"
+        );
     }
 
     #[test]
@@ -316,35 +328,34 @@ mod tests {
     }
 
     #[test]
-    fn keys_are_listed_with_what_holds_them_up() {
+    fn keys_are_listed_with_their_names_and_what_holds_them_up() {
         let key = |n| Fingerprint::from_hash([n; 6]);
-        let served = (1..=10).map(|n| (key(n), u64::from(n))).collect();
-        let mut states = BTreeMap::new();
-        states.insert(
-            key(10),
-            KeyState {
-                parked_until: Some(at(70.0)),
-                retired: false,
-            },
+        let tally = Tally {
+            keys: (1..=10).map(|n| (key(n), u64::from(n))).collect(),
+            ..Tally::default()
+        };
+        let mut board = Board::default();
+        let change = |n, what| Change {
+            at: Time::START,
+            key: Some(key(n)),
+            what,
+        };
+        let parked = |until| What::Parked {
+            until,
+            why: Because::Hint,
+        };
+        board.on_change(&change(10, parked(at(70.0))), Time::START);
+        board.on_change(&change(9, parked(at(5.0))), Time::START);
+        board.on_change(&change(8, What::Retired(Fault::Revoked)), Time::START);
+        let names = BTreeMap::from([(key(10), "OPENAI_API_KEY_OF_THE_TEAM".to_owned())]);
+        let lines = key_lines(&status(&tally, &board, &names), at(10.0));
+        assert_eq!(
+            lines[0],
+            "0a0a0a0a0a0a  OPENAI_API_KEY_OF_THE_           10  rests 1 min 0 s"
         );
-        states.insert(
-            key(9),
-            KeyState {
-                parked_until: Some(at(5.0)),
-                retired: false,
-            },
-        );
-        states.insert(
-            key(8),
-            KeyState {
-                parked_until: None,
-                retired: true,
-            },
-        );
-        let lines = key_lines(&served, &states, at(10.0));
-        assert_eq!(lines[0], "0a0a0a0a0a0a           10  rests 1 min 0 s");
-        assert_eq!(lines[1], "090909090909            9");
-        assert_eq!(lines[2], "080808080808            8  refused by the server");
+        assert!(lines[1].starts_with("090909090909") && lines[1].ends_with("9  in use"));
+        assert!(lines[2].ends_with("8  refused by the server"));
         assert_eq!(lines[8], "and 2 more keys");
+        assert!(lines.iter().all(|line| line.len() <= 78));
     }
 }

@@ -57,6 +57,8 @@ pub(crate) enum Code {
     Cancelled,
     BadLine,
     TooLarge,
+    /// Sent by an earlier run, and not to be sent again.
+    Unanswered,
 }
 
 impl Code {
@@ -69,6 +71,7 @@ impl Code {
             Self::Cancelled => "cancelled",
             Self::BadLine => "bad_line",
             Self::TooLarge => "too_large",
+            Self::Unanswered => "unanswered",
         }
     }
 }
@@ -77,9 +80,21 @@ impl Code {
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct RequestId(pub(crate) u128);
 
+impl RequestId {
+    /// How far into a record it goes.
+    pub(crate) const END: usize = PREFIX.len() + NAME.len() + 32;
+
+    /// The id of the record that begins like this; none if it is none of ours.
+    pub(crate) fn at_start_of(record: &[u8; Self::END]) -> Option<Self> {
+        let text = std::str::from_utf8(record).ok()?;
+        let digits = text.strip_prefix(PREFIX)?.strip_prefix(NAME)?;
+        u128::from_str_radix(digits, 16).ok().map(Self)
+    }
+}
+
 impl fmt::Display for RequestId {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(f, "paceline-{:032x}", self.0)
+        write!(f, "{NAME}{:032x}", self.0)
     }
 }
 
@@ -144,7 +159,14 @@ pub(crate) struct Stored<'a> {
     last: bool,
     attempts: u32,
     response: Option<StoredResponse>,
-    error: Option<IgnoredAny>,
+    #[serde(borrow)]
+    error: Option<StoredError<'a>>,
+}
+
+#[derive(Debug, serde::Deserialize)]
+struct StoredError<'a> {
+    #[serde(borrow)]
+    message: Cow<'a, str>,
 }
 
 #[derive(Debug, serde::Deserialize)]
@@ -168,8 +190,11 @@ impl<'a> Stored<'a> {
         match self.last {
             true if succeeded => State::Succeeded,
             true => State::Failed,
-            false if self.error.is_some() && self.attempts > 0 => State::Unanswered,
-            false => State::Refused,
+            false if self.attempts == 0 => State::Refused,
+            false => match &self.error {
+                Some(error) if !error.message.starts_with(UNSENT) => State::Unanswered,
+                _ => State::Refused,
+            },
         }
     }
 }
@@ -217,6 +242,12 @@ fn string(line: &mut Vec<u8>, text: &str) {
 fn put(line: &mut Vec<u8>, text: fmt::Arguments<'_>) {
     std::io::Write::write_fmt(line, text).expect("a Vec takes every write");
 }
+
+/// How an id begins.
+const NAME: &str = "paceline-";
+
+/// How the message of an attempt begins that never left.
+pub(crate) const UNSENT: &str = "cannot connect";
 
 /// How every record begins.
 const PREFIX: &str = "{\"id\":\"";

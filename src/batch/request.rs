@@ -1,17 +1,17 @@
 //! One input line as a request: the OpenAI Batch form and its additions, or the Anthropic Message
 //! Batches form. What is wrong with a line is said in words that name the field.
 
-use std::borrow::Cow;
 use std::fmt;
 
 use bytes::Bytes;
 use http::Method;
 use http::header::{CONTENT_TYPE, HeaderMap, HeaderName, HeaderValue};
 use reqwest::Url;
-use serde::Deserialize;
 use serde_json::value::RawValue;
 
-use crate::scheduler::events::{Ask, Cost, Priority};
+use crate::scheduler::events::Ask;
+
+use super::fields::{self, Form};
 
 /// A request as a line describes it.
 #[derive(Clone, Debug)]
@@ -56,7 +56,7 @@ impl<'de> serde::de::Visitor<'de> for ModelIn<'_> {
     }
 
     fn visit_map<A: serde::de::MapAccess<'de>>(self, mut map: A) -> Result<(), A::Error> {
-        while let Some(field) = map.next_key::<Text<'de>>()? {
+        while let Some(field) = map.next_key::<std::borrow::Cow<'de, str>>()? {
             if *field == *"model" {
                 *self.0 = Some(map.next_value::<String>()?);
                 return Err(serde::de::Error::custom("the model is known"));
@@ -80,14 +80,21 @@ impl Reader {
         Self { base, last: None }
     }
 
-    /// The request on a line.
+    /// The request on a line. `unknown` is told the fields that are passed over.
     ///
     /// # Errors
     ///
     /// What is wrong with the line, as a sentence for its record.
-    pub(crate) fn read(&mut self, line: &Bytes) -> Result<Request, BadLine> {
+    pub(crate) fn read(
+        &mut self,
+        line: &Bytes,
+        mut unknown: impl FnMut(&str),
+    ) -> Result<Request, BadLine> {
         let text = std::str::from_utf8(line).map_err(|_| BadLine::new("it is not UTF-8"))?;
-        let form: Form<'_> = serde_json::from_str(text).map_err(|error| BadLine(json(&error)))?;
+        let form = Form::read(text)?;
+        for field in &form.others {
+            unknown(field);
+        }
         if form.custom_id.is_some_and(|id| !id.get().starts_with('"')) {
             return Err(BadLine::new("custom_id must be a string"));
         }
@@ -101,8 +108,8 @@ impl Reader {
         let body = payload
             .map(|raw| body(raw, line, &mut headers))
             .transpose()?;
-        let url = match &form.url {
-            Some(url) => self.url(url)?,
+        let url = match form.url {
+            Some(url) => self.url(&fields::text("url", url)?)?,
             None if batches_of_anthropic => self.url("/v1/messages")?,
             None => return Err(BadLine::new("url is missing")),
         };
@@ -111,9 +118,12 @@ impl Reader {
                 .entry(ANTHROPIC_VERSION)
                 .or_insert(HeaderValue::from_static("2023-06-01"));
         }
-        let method = match &form.method {
-            Some(name) => Method::from_bytes(name.trim().to_ascii_uppercase().as_bytes())
-                .map_err(|_| BadLine(format!("method `{}` is not an HTTP method", name.0)))?,
+        let method = match form.method {
+            Some(raw) => {
+                let name = fields::text("method", raw)?;
+                Method::from_bytes(name.trim().to_ascii_uppercase().as_bytes())
+                    .map_err(|_| BadLine(format!("method `{name}` is not an HTTP method")))?
+            }
             None if body.is_some() => Method::POST,
             None => Method::GET,
         };
@@ -139,7 +149,7 @@ impl Reader {
 
 /// What is wrong with a line.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub(crate) struct BadLine(String);
+pub(crate) struct BadLine(pub(super) String);
 
 impl BadLine {
     /// A line with this fault.
@@ -165,36 +175,12 @@ impl fmt::Display for BadLine {
     }
 }
 
-/// The fields of a line. Others are passed over: many inputs carry notes of their own.
-#[derive(Deserialize)]
-struct Form<'a> {
-    #[serde(borrow)]
-    custom_id: Option<&'a RawValue>,
-    #[serde(borrow)]
-    method: Option<Text<'a>>,
-    #[serde(borrow)]
-    url: Option<Text<'a>>,
-    #[serde(borrow)]
-    body: Option<&'a RawValue>,
-    #[serde(borrow)]
-    params: Option<&'a RawValue>,
-    #[serde(borrow)]
-    headers: Option<&'a RawValue>,
-    priority: Option<Level>,
-    tenant: Option<String>,
-    group: Option<String>,
-    bucket: Option<String>,
-    cost: Option<Charge>,
-}
-
 impl Form<'_> {
     fn headers(&self) -> Result<HeaderMap, BadLine> {
         let Some(raw) = self.headers else {
             return Ok(HeaderMap::new());
         };
-        let fields: Vec<(String, String)> = serde_json::from_str::<Fields>(raw.get())
-            .map_err(|_| BadLine::new("headers must be an object of strings"))?
-            .0;
+        let fields = fields::strings("headers", raw)?;
         let mut headers = HeaderMap::with_capacity(fields.len() + 1);
         for (name, value) in fields {
             let known = HeaderName::from_bytes(name.as_bytes())
@@ -212,141 +198,22 @@ impl Form<'_> {
 
     fn ask(&self) -> Result<Ask, BadLine> {
         let mut ask = Ask::new();
-        if let Some(level) = &self.priority {
-            ask.priority = level.priority()?;
+        if let Some(raw) = self.priority {
+            ask.priority = fields::priority(raw)?;
         }
-        ask.tenant = self.tenant.clone().map(Into::into);
-        ask.group = self.group.clone().map(Into::into);
-        ask.bucket = self.bucket.clone().map(Into::into);
-        ask.cost = self.cost.as_ref().map(Charge::cost).unwrap_or_default();
+        if let Some(raw) = self.tenant {
+            ask.tenant = Some(fields::text("tenant", raw)?.into_owned().into());
+        }
+        if let Some(raw) = self.group {
+            ask.group = Some(fields::text("group", raw)?.into_owned().into());
+        }
+        if let Some(raw) = self.bucket {
+            ask.bucket = Some(fields::text("bucket", raw)?.into_owned().into());
+        }
+        if let Some(raw) = self.cost {
+            ask.cost = fields::cost(raw)?;
+        }
         Ok(ask)
-    }
-}
-
-/// A string that borrows from the line where it can.
-#[derive(Debug)]
-struct Text<'a>(Cow<'a, str>);
-
-impl std::ops::Deref for Text<'_> {
-    type Target = str;
-
-    fn deref(&self) -> &str {
-        &self.0
-    }
-}
-
-impl<'de: 'a, 'a> Deserialize<'de> for Text<'a> {
-    fn deserialize<D: serde::Deserializer<'de>>(from: D) -> Result<Self, D::Error> {
-        struct Visitor;
-        impl<'de> serde::de::Visitor<'de> for Visitor {
-            type Value = Text<'de>;
-
-            fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-                f.write_str("a string")
-            }
-
-            fn visit_borrowed_str<E>(self, text: &'de str) -> Result<Self::Value, E> {
-                Ok(Text(Cow::Borrowed(text)))
-            }
-
-            fn visit_str<E>(self, text: &str) -> Result<Self::Value, E> {
-                Ok(Text(Cow::Owned(text.to_owned())))
-            }
-        }
-        from.deserialize_str(Visitor)
-    }
-}
-
-/// Header fields in their order; a name may stand twice.
-struct Fields(Vec<(String, String)>);
-
-impl<'de> Deserialize<'de> for Fields {
-    fn deserialize<D: serde::Deserializer<'de>>(from: D) -> Result<Self, D::Error> {
-        struct Visitor;
-        impl<'de> serde::de::Visitor<'de> for Visitor {
-            type Value = Fields;
-
-            fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-                f.write_str("an object of strings")
-            }
-
-            fn visit_map<A: serde::de::MapAccess<'de>>(
-                self,
-                mut map: A,
-            ) -> Result<Self::Value, A::Error> {
-                let mut fields = Vec::new();
-                while let Some(field) = map.next_entry()? {
-                    fields.push(field);
-                }
-                Ok(Fields(fields))
-            }
-        }
-        from.deserialize_map(Visitor)
-    }
-}
-
-/// A priority: a number or a name.
-#[derive(Debug, Deserialize)]
-#[serde(untagged)]
-enum Level {
-    Number(f64),
-    Name(String),
-}
-
-impl Level {
-    fn priority(&self) -> Result<Priority, BadLine> {
-        match self {
-            Self::Number(number) if (0.0..=255.0).contains(number) => Ok(Priority(*number as u8)),
-            Self::Number(number) => Err(BadLine(format!(
-                "priority {number} is not between 0 and 255"
-            ))),
-            Self::Name(name) => match name.as_str() {
-                "selected" => Ok(Priority::SELECTED),
-                "high" => Ok(Priority::HIGH),
-                "normal" => Ok(Priority::NORMAL),
-                "low" => Ok(Priority::LOW),
-                "background" => Ok(Priority::BACKGROUND),
-                _ => Err(BadLine(format!(
-                    "priority `{name}` is none of selected, high, normal, low, background, 0 to 255"
-                ))),
-            },
-        }
-    }
-}
-
-/// A cost: tokens, or a part for each dimension.
-#[derive(Debug, Deserialize)]
-#[serde(untagged)]
-enum Charge {
-    Tokens(u32),
-    Parts(Parts),
-}
-
-#[derive(Debug, Deserialize)]
-#[serde(deny_unknown_fields, default)]
-#[derive(Default)]
-struct Parts {
-    tokens: u32,
-    input_tokens: u32,
-    output_tokens: u32,
-    points: u32,
-    bytes: u32,
-}
-
-impl Charge {
-    fn cost(&self) -> Cost {
-        match self {
-            Self::Tokens(tokens) => Cost::tokens(*tokens),
-            Self::Parts(parts) => {
-                let split = Cost::in_out(parts.input_tokens, parts.output_tokens);
-                Cost {
-                    tokens: parts.tokens.max(split.tokens),
-                    points: parts.points,
-                    bytes: parts.bytes,
-                    ..split
-                }
-            }
-        }
     }
 }
 
@@ -402,18 +269,6 @@ fn resolve(base: Option<&Url>, text: &str) -> Result<Url, BadLine> {
         .map_err(|error| BadLine(format!("url cannot be read: {error}")))
 }
 
-fn json(error: &serde_json::Error) -> String {
-    match error.classify() {
-        serde_json::error::Category::Data => {
-            // "…, expected a string at line 1 column 9": the line is the only one there is.
-            let text = error.to_string();
-            let end = text.rfind(" at line ").unwrap_or(text.len());
-            format!("it has a wrong field: {}", &text[..end])
-        }
-        _ => format!("it is not JSON from column {} on", error.column()),
-    }
-}
-
 const RELATIVE: &str = "url is relative and no --base-url was given";
 
 const ANTHROPIC_VERSION: HeaderName = HeaderName::from_static("anthropic-version");
@@ -430,10 +285,21 @@ const SET_BY_THE_TRANSPORT: [&str; 5] = [
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::scheduler::events::{Cost, Priority};
 
     fn read(line: &str) -> Result<Request, BadLine> {
         let base = Url::parse("https://api.example/v1").expect("a URL");
-        Reader::new(Some(base)).read(&Bytes::copy_from_slice(line.as_bytes()))
+        Reader::new(Some(base)).read(&Bytes::copy_from_slice(line.as_bytes()), |_| {})
+    }
+
+    #[test]
+    fn fields_of_others_are_passed_over_and_told() {
+        let line = Bytes::from_static(br#"{"url":"/a","host":"x","note":{"url":1},"id":7}"#);
+        let base = Url::parse("https://api.example").expect("a URL");
+        let mut seen = Vec::new();
+        let read = Reader::new(Some(base)).read(&line, |field| seen.push(field.to_owned()));
+        assert!(read.is_ok());
+        assert_eq!(seen, ["host", "note", "id"]);
     }
 
     fn fault(line: &str) -> String {
@@ -555,7 +421,14 @@ mod tests {
     fn a_bad_line_says_which_field_is_wrong() {
         for (line, part) in [
             ("{\"url\":", "not JSON from column"),
-            ("[1]", "wrong field"),
+            ("[1]", "an array, not an object"),
+            ("\"a\"", "not an object"),
+            (r#"{"url":"/a","boddy":{}}"#, "`boddy`: is `body` meant?"),
+            (r#"{"URL":"/a"}"#, "`URL`: is `url` meant?"),
+            (r#"{"url":"/a","tenant":5}"#, "tenant must be a string"),
+            (r#"{"url":"/a","cost":-5}"#, "cost must be"),
+            (r#"{"url":"/a","cost":{"tokns":5}}"#, "cost must be"),
+            (r#"{"url":"/a","priority":[]}"#, "none of selected"),
             ("{}", "url is missing"),
             (
                 r#"{"custom_id":5,"url":"/a"}"#,
@@ -563,7 +436,7 @@ mod tests {
             ),
             (r#"{"url":"ftp://h/a"}"#, "scheme `ftp`"),
             (r#"{"url":"http://"}"#, "url cannot be read"),
-            (r#"{"url":5}"#, "expected a string"),
+            (r#"{"url":5}"#, "url must be a string"),
             (r#"{"url":"/a","method":"B AD"}"#, "method `B AD`"),
             (r#"{"url":"/a","priority":"urgent"}"#, "priority `urgent`"),
             (r#"{"url":"/a","priority":256}"#, "between 0 and 255"),
@@ -589,7 +462,7 @@ mod tests {
     fn a_relative_url_without_a_base_says_what_to_give() {
         let line = Bytes::from_static(br#"{"url":"/a"}"#);
         let fault = Reader::new(None)
-            .read(&line)
+            .read(&line, |_| {})
             .expect_err("a bad line")
             .to_string();
         assert!(fault.contains("--base-url"), "{fault}");

@@ -13,27 +13,25 @@ use tokio::sync::mpsc;
 use tokio::task::JoinSet;
 use tokio::time::{self, MissedTickBehavior};
 
-use crate::Time;
-use crate::client::{Changes, Clock};
+use crate::client::Clock;
 
+use super::board::Board;
 use super::door::Door;
 use super::error::Error;
 use super::hosts::Hosts;
-use super::ids::{Index, Place, State};
+use super::ids::Index;
 use super::inflight::InFlight;
-use super::options::{Input, Options};
+use super::options::{Input, Options, Replays};
 use super::output::Journal;
 use super::packed::Unpacked;
 use super::pipe::Pipe;
 use super::progress::{Progress, Status};
-use super::record::{Code, Ending, Record};
-use super::request::BadLine;
 use super::resume::{self, Earlier};
-use super::send::{Done, Recorded, Sender};
+use super::send::{Done, Sender};
 use super::signals::{Signal, Signals};
-use super::source::{self, Batch, Plan, SharedIndex, Work};
+use super::source::{self, Batch, Plan, Seen, SharedIndex, Work};
 use super::summary::Outcome;
-use super::tally::{Tally, Why};
+use super::tally::Tally;
 
 /// Does what is left of a batch. Needs a tokio runtime with time and I/O, of one thread.
 ///
@@ -46,13 +44,14 @@ pub async fn run(options: Options) -> Result<Outcome, Error> {
     let stream = options.input.is_stream();
     let (journal, index, earlier) = open(&options, stream)?;
     let inflight = InFlight::open(&journal, |id| match index.find(id) {
-        Some(place) => index.state(place) == State::Open,
+        Some(place) => !index.state(place).is_final(),
         None => stream,
     });
     let inflight = inflight.map_err(|source| journal.unwritable(source))?;
     let counts = index.counts();
     let index = SharedIndex::new(index);
-    let mut work = read(&options, stream, &index)?;
+    let seen = Arc::new(Seen::default());
+    let mut work = read(&options, stream, &index, &seen)?;
     // Until here a signal ends the process: nothing was sent, and files are whole at any moment.
     let mut signals = Signals::new().map_err(Error::Runtime)?;
     let before = counts.last
@@ -72,8 +71,9 @@ pub async fn run(options: Options) -> Result<Outcome, Error> {
         journal,
         options: &options,
         clock,
+        seen,
         sender: None,
-        changes: None,
+        board: Board::default(),
         tasks: JoinSet::new(),
         backlog: VecDeque::new(),
         bytes: 0,
@@ -109,6 +109,13 @@ fn open(options: &Options, stream: bool) -> Result<(Journal, Index, Earlier), Er
         None => Journal::stdout(),
     };
     refuse_same_file(&journal, &options.input)?;
+    let needs_file = [
+        (options.ordered, "--ordered"),
+        (options.retry_failed, "--retry-failed"),
+    ];
+    if let (None, Some((_, option))) = (journal.file(), needs_file.iter().find(|(on, _)| *on)) {
+        return Err(Error::NeedsFile { option });
+    }
     let earlier = resume::read_back(&mut index, &mut journal, stream)?;
     Ok((journal, index, earlier))
 }
@@ -126,11 +133,14 @@ pub(crate) fn read(
     options: &Options,
     stream: bool,
     index: &SharedIndex,
+    seen: &Arc<Seen>,
 ) -> Result<mpsc::Receiver<Batch>, Error> {
     let plan = Plan {
         base: options.base_url.clone(),
         retry_failed: options.retry_failed,
         limit: options.limit,
+        output: options.output.clone(),
+        seen: Arc::clone(seen),
     };
     match &options.input {
         Input::File(path) if !stream => source::of_file(path, index.clone(), plan),
@@ -151,17 +161,19 @@ pub(super) struct Run<'a> {
     pub(super) index: SharedIndex,
     pub(super) clock: Clock,
     pub(super) door: Arc<Door>,
+    /// What reading has shown beside requests.
+    pub(super) seen: Arc<Seen>,
     /// Made when the first request shows which host the keys are for.
     pub(super) sender: Option<Arc<Sender>>,
-    /// What the limiter decides, and when it began.
-    changes: Option<(Changes, Time)>,
-    tasks: JoinSet<Done>,
+    /// What the limiters have decided.
+    pub(super) board: Board,
+    pub(super) tasks: JoinSet<Done>,
     /// Lines that were read and wait for room.
     backlog: VecDeque<Work>,
     /// What all lines in `tasks` take of memory.
-    bytes: usize,
+    pub(super) bytes: usize,
     pub(super) tally: Tally,
-    progress: Progress,
+    pub(super) progress: Progress,
     pub(super) stop: Option<Stop>,
     grace_ends: Option<time::Instant>,
     input_ended: bool,
@@ -249,23 +261,31 @@ impl Run<'_> {
             let Some(work) = self.backlog.pop_front() else {
                 break;
             };
-            let url = match &work.request {
-                Ok(request) => &request.url,
+            match &work.request {
                 Err(fault) => {
                     let fault = fault.clone();
                     self.on_bad_line(&work, &fault);
                     continue;
                 }
-            };
+                Ok(_) if self.may_not_be_repeated(&work) => {
+                    self.on_unanswered(&work);
+                    continue;
+                }
+                Ok(_) => {}
+            }
             let sender = match &self.sender {
                 Some(sender) => Arc::clone(sender),
-                None => match Sender::new(self.options, url, &self.door, self.clock) {
-                    Ok(sender) => {
-                        self.changes = Some((sender.hosts.main().changes(), self.clock.now()));
-                        Arc::clone(self.sender.insert(Arc::new(sender)))
+                None => {
+                    let first = self
+                        .seen
+                        .first
+                        .get()
+                        .expect("it is told before any request");
+                    match Sender::new(self.options, first, &self.door, self.clock) {
+                        Ok(sender) => Arc::clone(self.sender.insert(Arc::new(sender))),
+                        Err(error) => return self.fail(error),
                     }
-                    Err(error) => return self.fail(error),
-                },
+                }
             };
             self.bytes += work.size;
             self.tasks.spawn(sender.send(work));
@@ -273,102 +293,17 @@ impl Run<'_> {
         }
     }
 
+    /// Whether an earlier run may have sent a line that must not be sent twice.
+    fn may_not_be_repeated(&self, work: &Work) -> bool {
+        self.options.replay == Replays::Never
+            && (work.was_unanswered || self.door.was_left(work.named.id))
+    }
+
     fn on_read(&mut self, batch: Option<Batch>) {
         match batch {
             None => self.input_ended = true,
             Some(Ok(lines)) => self.backlog.extend(lines),
             Some(Err(error)) => self.fail(error),
-        }
-    }
-
-    fn on_bad_line(&mut self, work: &Work, fault: &BadLine) {
-        if self.sender.is_none() && fault.wants_base() {
-            let line = self.index.lock().line(work.place);
-            return self.fail(Error::NoBase { line });
-        }
-        let line = self.index.lock().line(work.place);
-        let message = format!("line {line}: {fault}");
-        let ending = Ending::Failure {
-            code: Code::BadLine,
-            message: &message,
-        };
-        let mut record = Vec::new();
-        Record {
-            id: work.request_id,
-            custom_id: &work.named.text,
-            ending,
-            attempts: 0,
-            key: None,
-            waited: Duration::ZERO,
-            took: Duration::ZERO,
-            last: true,
-        }
-        .write(&mut record);
-        let (state, why) = (State::Failed, Why::Code(Code::BadLine));
-        self.record(
-            work.place,
-            Recorded {
-                line: record,
-                state,
-                why,
-                key: None,
-            },
-        );
-    }
-
-    fn on_done(&mut self, done: Result<Done, tokio::task::JoinError>) {
-        // Nothing aborts a task, so this is a bug in it: better to stop than to lose a line.
-        let done = done.expect("a request does not panic");
-        self.bytes -= done.size;
-        self.door.set_active(self.tasks.len(), self.bytes);
-        self.tally.attempts += u64::from(done.attempts);
-        self.tally.refused += u64::from(done.refused);
-        if done.attempts > 0 {
-            let left_unanswered = self.index.lock().state(done.place) == State::Unanswered;
-            let again = left_unanswered || done.slot.is_some_and(|slot| slot.again);
-            self.tally.sent += 1;
-            self.tally.again += u64::from(again);
-        }
-        let recorded = done
-            .record
-            .is_some_and(|record| self.record(done.place, record));
-        if let Some(slot) = done.slot.filter(|_| recorded) {
-            self.door.leave(slot);
-        }
-        if let Some(source) = self.door.fault() {
-            self.fail(self.journal.unwritable(source));
-        }
-        if let (Some(why), None) = (done.hopeless, &self.stop) {
-            self.stop(Stop::Hopeless(why));
-        }
-        self.spend(done.tokens);
-    }
-
-    /// Counts tokens, and stops once there are no more.
-    fn spend(&mut self, tokens: Option<u64>) {
-        let Some(tokens) = tokens else { return };
-        let spent = self.tally.tokens.unwrap_or_default().saturating_add(tokens);
-        self.tally.tokens = Some(spent);
-        if self.stop.is_none() && self.options.max_tokens.is_some_and(|most| spent >= most) {
-            self.stop(Stop::Spent);
-        }
-    }
-
-    /// Writes a record. False if it could not be written.
-    fn record(&mut self, place: Place, record: Recorded) -> bool {
-        if matches!(self.stop, Some(Stop::Failed(_))) {
-            return false;
-        }
-        match self.journal.append(&record.line) {
-            Ok(offset) => {
-                self.index.lock().set(place, record.state, offset);
-                self.tally.add(record.state, record.why, record.key);
-                true
-            }
-            Err(error) => {
-                self.fail(error);
-                false
-            }
         }
     }
 
@@ -388,13 +323,18 @@ impl Run<'_> {
     }
 
     /// Sends nothing more. What is in flight goes on.
-    fn stop(&mut self, why: Stop) {
+    pub(super) fn stop(&mut self, why: Stop) {
         self.stop.get_or_insert(why);
         self.door.shut();
         self.backlog.clear();
+        self.close();
+    }
+
+    /// Refuses all that wait.
+    fn close(&self) {
         if let Some(sender) = &self.sender {
             sender.hosts.close();
-            sender.fair.notify_waiters();
+            sender.stopping.cancel();
         }
     }
 
@@ -408,40 +348,49 @@ impl Run<'_> {
     }
 
     /// Stops at once: what comes back could not be kept.
-    fn fail(&mut self, error: Error) {
+    pub(super) fn fail(&mut self, error: Error) {
         if !matches!(self.stop, Some(Stop::Failed(_))) {
             self.stop = Some(Stop::Failed(error));
         }
         self.door.shut();
         self.backlog.clear();
-        if let Some(sender) = &self.sender {
-            sender.hosts.close();
-        }
+        self.close();
         self.abort();
     }
 
     fn look(&mut self) {
         let Some(sender) = &self.sender else { return };
-        let reason = sender.hosts.main().waits_for();
-        self.tally.look(reason, self.door.flying());
+        let now = self.clock.now();
+        let mut waits_for = None;
+        for client in sender.hosts.all() {
+            client.changes(|change| self.board.on_change(change, client.began));
+            waits_for = waits_for.or_else(|| client.limiter.waits_for());
+            for news in client.outage.news(now) {
+                self.progress.note(&news);
+            }
+            if !client.outage.lasts(now).is_zero() {
+                return self.tally.on_wait("a provider that is away".to_owned());
+            }
+        }
+        let reason = self.board.named(waits_for, self.door.flying());
+        self.tally.on_wait(reason);
     }
 
     fn show(&mut self) {
         let now = self.clock.now();
-        if let Some((changes, began)) = &mut self.changes {
-            while let Some(change) = changes.try_next() {
-                self.progress.on_change(&change, *began);
-            }
-        }
-        let outage = self
-            .sender
-            .as_ref()
-            .map(|sender| sender.outage().lasts(now));
+        let away = self.sender.as_ref().and_then(|sender| {
+            let all = sender.hosts.all();
+            let lasting = all.iter().map(|client| (client.outage.lasts(now), client));
+            let (time, client) = lasting.max_by_key(|(time, _)| *time)?;
+            (!time.is_zero()).then(|| (client.name.clone(), time))
+        });
         let status = Status {
             tally: &self.tally,
+            board: &self.board,
+            names: &self.options.key_names,
             flying: self.door.flying(),
             waiting: self.door.waiting(),
-            outage: outage.unwrap_or_default(),
+            away,
         };
         self.progress.show(&status, now);
     }

@@ -1,27 +1,30 @@
 //! One request on its way: through the limiter, out of the door, and back with what became of it.
 
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 
 use http::Extensions;
 use http::header::{HeaderName, HeaderValue};
 use reqwest::Url;
-use tokio::sync::Notify;
 use tokio_util::sync::CancellationToken;
 
+use crate::Time;
 use crate::client::{Clock, Report};
-use crate::scheduler::events::{Fingerprint, Replay};
+use crate::feedback::Profile;
+use crate::scheduler::events::{Fingerprint, GaveUp, Replay};
+use crate::scheduler::retry::RetrySettings;
 
 use super::door::{Door, Mark};
-use super::ending::{self, Reply, Unread};
+use super::ending::{self, Reply, Trouble, Unread};
 use super::error::Error;
-use super::hosts::Hosts;
+use super::hosts::{Client, Hosts};
 use super::ids::{Place, State};
 use super::inflight::Slot;
 use super::options::{Options, Replays};
 use super::outage::{Outage, Pass};
 use super::record::{Record, RequestId};
 use super::request::Request;
+use super::secrets::Secrets;
 use super::source::Work;
 use super::tally::Why;
 
@@ -33,12 +36,15 @@ pub(crate) struct Sender {
     clock: Clock,
     replay: Replays,
     idempotency_header: Option<HeaderName>,
-    max_wait: Option<Duration>,
+    max_attempts: Option<u16>,
+    timeout: Option<Duration>,
+    secrets: Secrets,
     /// Whether the tokens that answers used are read.
     counts_tokens: bool,
-    outage: Mutex<Outage>,
-    /// Wakes those who wait for the end of an outage.
-    pub(crate) fair: Notify,
+    /// Why every further request would be in vain.
+    hopeless: Mutex<Option<String>>,
+    /// Ends every wait that is not the limiter's.
+    pub(crate) stopping: CancellationToken,
     /// Takes back what is in flight.
     pub(crate) abort: CancellationToken,
 }
@@ -66,6 +72,8 @@ pub(crate) struct Recorded {
     pub(crate) line: Vec<u8>,
     pub(crate) state: State,
     pub(crate) why: Why,
+    /// In a few words, why it did not succeed.
+    pub(crate) cause: Option<String>,
     pub(crate) key: Option<Fingerprint>,
 }
 
@@ -82,15 +90,17 @@ impl Sender {
         clock: Clock,
     ) -> Result<Self, Error> {
         Ok(Self {
-            hosts: Hosts::new(options, first, Arc::clone(door))?,
+            hosts: Hosts::new(options, first, Arc::clone(door), clock)?,
             door: Arc::clone(door),
             clock,
             replay: options.replay,
             idempotency_header: options.idempotency_header.clone(),
-            max_wait: options.settings.max_wait,
+            max_attempts: options.max_attempts,
+            timeout: options.timeout,
+            secrets: Secrets::of(options.all_keys()),
             counts_tokens: options.max_tokens.is_some(),
-            outage: Mutex::default(),
-            fair: Notify::new(),
+            hopeless: Mutex::default(),
+            stopping: CancellationToken::new(),
             abort: CancellationToken::new(),
         })
     }
@@ -105,15 +115,18 @@ impl Sender {
             request_id,
             request,
             size,
+            was_unanswered: _,
         } = work;
-        let request = request.expect("a bad line is recorded without being sent");
-        let sent = self.attempts(request, request_id, &mark);
+        let mut request = request.expect("a bad line is recorded without being sent");
+        let client = self.hosts.client(&request.url);
+        self.prepare(&client.profile, &mut request, request_id);
+        let sent = self.attempts(&client, &request, &mark);
         let (reply, report) = match self.abort.run_until_cancelled(sent).await {
             Some(end) => end,
             None => (Some(Reply::cancelled()), None),
         };
         let attempts = mark.attempts();
-        let hopeless = reply.as_ref().and_then(Reply::hopeless);
+        let hopeless = self.hopeless(&client, reply.as_ref());
         let tokens = reply.as_ref().filter(|_| self.counts_tokens);
         let tokens = tokens.and_then(Reply::tokens);
         let stopped = self.door.is_shut();
@@ -144,6 +157,7 @@ impl Sender {
                     line,
                     state,
                     why: reply.why(),
+                    cause: (state != State::Succeeded).then(|| reply.cause()).flatten(),
                     key,
                 }
             });
@@ -159,67 +173,182 @@ impl Sender {
         }
     }
 
-    /// Asks the limiter until there is an end. None if the run is being stopped.
+    /// Why every further request would be in vain, if so.
+    fn hopeless(&self, client: &Client, reply: Option<&Reply>) -> Option<String> {
+        let mut hopeless = self.hopeless.lock().unwrap_or_else(PoisonError::into_inner);
+        if let Some(refused) = reply.and_then(Reply::refuses_keys)
+            && self.hosts.is_single()
+        {
+            let keys = if client.has_keys {
+                "other keys"
+            } else {
+                "a key"
+            };
+            hopeless.get_or_insert_with(|| {
+                format!(
+                    "{refused}: give {keys} with --key-env or --key-file, and run the same \
+                     command again"
+                )
+            });
+        }
+        hopeless.take()
+    }
+
+    /// Asks the limiter until there is an end. No reply: the run is being stopped, and nothing was
+    /// sent.
     async fn attempts(
         &self,
-        mut request: Box<Request>,
-        request_id: RequestId,
+        client: &Client,
+        request: &Request,
         mark: &Arc<Mark>,
     ) -> (Option<Reply>, Option<Report>) {
-        self.prepare(&mut request, request_id);
         let replayable = request.ask.replay == Replay::Always || request.method.is_idempotent();
         let start = self.clock.now();
-        let mut broken = 0;
+        let mut line = Line {
+            mark,
+            replayable,
+            start,
+            began: start,
+            repeats: 0,
+        };
+        let (mut probed, mut last) = (0, (None, None));
         loop {
-            if !self.wait_for_fair_weather().await {
-                return (None, None);
+            match self
+                .wait_for_fair_weather(&client.outage, &mut probed)
+                .await
+            {
+                Weather::Fair => {}
+                Weather::Stopping => return last,
+                Weather::Never => return self.gone(client, last),
             }
-            let mut extensions = Extensions::new();
-            extensions.insert(request.ask.clone());
-            extensions.insert(Arc::clone(mark));
-            let client = self.hosts.client(&request.url);
-            let sent = client
-                .http
-                .execute_with_extensions(request.to_reqwest(), &mut extensions);
-            let sent = sent.await;
-            let in_time = || {
-                let waited = self.clock.now().since(start);
-                self.max_wait.is_none_or(|most| waited < most)
-            };
-            let response = match sent {
-                Ok(response) => response,
-                Err(error) => {
-                    let unsent = ending::is_unsent(&error);
-                    let transport = crate::Error::of(&error).is_none();
-                    if transport && self.is_outage() && (unsent || replayable) && in_time() {
-                        continue;
-                    }
-                    let home = self.hosts.is_home(&request.url);
-                    return (Some(Reply::of_error(&error, home)), None);
+            mark.set_probes(client.outage.lasts(self.clock.now()) > Duration::ZERO);
+            line.began = self.clock.now();
+            let (reply, report) = self.once(client, request, mark).await;
+            if mark.was_turned_back() && !self.door.is_shut() {
+                if matches!(reply, Reply::Answer(_)) {
+                    last = (Some(reply.not_final()), report);
                 }
-            };
-            let flying = self.door.fly(mark);
-            let report = response.extensions().get::<Report>().cloned();
-            let read = Reply::read(response, report.as_ref(), &client.profile, &self.clock).await;
-            drop(flying);
-            let reply = match read {
-                Ok(reply) => reply,
-                Err(Unread::TooLarge) => Reply::too_large(),
-                Err(Unread::Broken(error)) => {
-                    broken += 1;
-                    if replayable && (self.is_outage() || broken < BROKEN_BODIES) && in_time() {
-                        continue;
-                    }
-                    Reply::network(ending::describe_transport(&error), true)
-                }
-            };
-            self.on_answer();
-            return (Some(reply), report);
+                continue;
+            }
+            let why = report.as_ref().and_then(|report| report.why);
+            match self.next(client, &line, &reply, why) {
+                Next::Return => return (Some(reply), report),
+                Next::Leave => return (Some(reply.not_final()), report),
+                Next::Again => {}
+                Next::AgainAfter(pause) => self.pause(pause).await,
+            }
+            line.repeats += 1;
+            last = (Some(reply.not_final()), report);
         }
     }
 
-    fn prepare(&self, request: &mut Request, id: RequestId) {
-        let profile = &self.hosts.client(&request.url).profile;
+    /// Through the limiter, and the answer read.
+    async fn once(
+        &self,
+        client: &Client,
+        request: &Request,
+        mark: &Arc<Mark>,
+    ) -> (Reply, Option<Report>) {
+        let mut extensions = Extensions::new();
+        extensions.insert(request.ask.clone());
+        extensions.insert(Arc::clone(mark));
+        let mut sent = request.to_reqwest();
+        *sent.timeout_mut() = self.timeout;
+        let sent = client.http.execute_with_extensions(sent, &mut extensions);
+        let response = match sent.await {
+            Ok(response) => response,
+            Err(error) => return (Reply::of_error(&error), None),
+        };
+        let flying = self.door.fly(mark);
+        let report = response.extensions().get::<Report>().cloned();
+        let (profile, secrets) = (&client.profile, &self.secrets);
+        let read = Reply::read(response, report.as_ref(), profile, secrets, &self.clock).await;
+        drop(flying);
+        let reply = match read {
+            Ok(reply) => reply,
+            Err(Unread::TooLarge) => Reply::too_large(),
+            Err(Unread::Broken(error)) => Reply::network(ending::describe_transport(&error), true),
+        };
+        (reply, report)
+    }
+
+    /// What is done about a reply.
+    fn next(&self, client: &Client, line: &Line<'_>, reply: &Reply, why: Option<GaveUp>) -> Next {
+        let Some(trouble) = reply.trouble(why) else {
+            return Next::Return;
+        };
+        let now = self.clock.now();
+        let retry = &client.settings.retry;
+        let sent = line.mark.attempts();
+        let in_time = |most| now.since(line.start) < most;
+        let bounded = self.max_attempts.is_some_and(|most| sent >= most.into());
+        let may = !self.door.is_shut() && client.settings.max_wait.is_none_or(in_time);
+        match trouble {
+            Trouble::Refused => {
+                // A line that is refused while others are served is refused for what it is.
+                let waits = may && !bounded && self.waits_out_refusals(client);
+                let alone = client.outage.is_refused_alone(line.began, now);
+                if waits && !alone {
+                    Next::Again
+                } else {
+                    Next::Return
+                }
+            }
+            Trouble::Unsent => {
+                let own = client.outage.is_own_trouble(line.began, now);
+                match (may && client.outage.is_waited_for(), own) {
+                    (true, false) => Next::Again,
+                    (true, true) if line.repeats < UNSENT => {
+                        Next::AgainAfter(pause(retry, line.repeats))
+                    }
+                    _ => Next::Return,
+                }
+            }
+            Trouble::Failed => {
+                let own =
+                    client.outage.is_own_trouble(line.began, now) || !client.outage.is_waited_for();
+                let failures = sent - line.mark.refused().min(sent);
+                if own && (!line.replayable || failures > retry.errors.into()) {
+                    return Next::Return;
+                }
+                let long = now.since(line.start) >= LONG && sent >= MANY;
+                match (own, may && line.replayable && !bounded) {
+                    (true, true) => Next::AgainAfter(pause(retry, line.repeats)),
+                    (true, false) => Next::Return,
+                    // Whatever the others would say, this one fails.
+                    (false, true) if long && !reply.is_of_the_way() => Next::Return,
+                    (false, true) => Next::Again,
+                    (false, false) if self.replay == Replays::Never => Next::Return,
+                    (false, false) => Next::Leave,
+                }
+            }
+        }
+    }
+
+    /// Whether nobody has said how often a refused request may be sent.
+    fn waits_out_refusals(&self, client: &Client) -> bool {
+        let usual = RetrySettings::default().refusals;
+        self.max_attempts.is_none() && client.settings.retry.refusals == usual
+    }
+
+    /// The end of a line whose provider was waited for in vain.
+    fn gone(
+        &self,
+        client: &Client,
+        (reply, report): (Option<Reply>, Option<Report>),
+    ) -> (Option<Reply>, Option<Report>) {
+        let verdict = client.outage.verdict(self.clock.now());
+        let sent = reply.is_some();
+        if self.hosts.is_single() {
+            let mut hopeless = self.hopeless.lock().unwrap_or_else(PoisonError::into_inner);
+            hopeless.get_or_insert(verdict);
+            return (reply, report);
+        }
+        let reply = reply.unwrap_or_else(|| Reply::network(verdict, sent));
+        (Some(reply), report)
+    }
+
+    fn prepare(&self, profile: &Profile, request: &mut Request, id: RequestId) {
         let by_profile = || profile.idempotency_header().map(HeaderName::from_static);
         let header = self.idempotency_header.clone().or_else(by_profile);
         let known = header.is_some();
@@ -241,29 +370,29 @@ impl Sender {
         }
     }
 
-    /// Notes an end without an answer; whether it is one of many.
-    fn is_outage(&self) -> bool {
-        !self.door.is_shut() && self.outage().on_failure(self.clock.now())
-    }
-
-    fn on_answer(&self) {
-        if self.outage().on_answer() {
-            self.fair.notify_waiters();
-        }
-    }
-
-    /// False if the run is being stopped.
-    async fn wait_for_fair_weather(&self) -> bool {
+    /// Waits until a line may go: at once, unless its provider is away.
+    async fn wait_for_fair_weather(&self, outage: &Outage, probed: &mut u32) -> Weather {
+        let mut held = None;
         loop {
-            let fair = self.fair.notified();
+            let over = outage.over.notified();
             let now = self.clock.now();
-            let pass = self.outage().pass(now);
+            let pass = outage.pass(*probed, now);
             match pass {
-                _ if self.door.is_shut() => return false,
-                Pass::Open => return true,
+                _ if self.door.is_shut() => return Weather::Stopping,
+                Pass::Open => {
+                    *probed = 0;
+                    return Weather::Fair;
+                }
+                Pass::Probe => {
+                    *probed += 1;
+                    return Weather::Fair;
+                }
+                Pass::Never => return Weather::Never,
                 Pass::Wait(until) => {
+                    held.get_or_insert_with(|| outage.hold(*probed));
                     tokio::select! {
-                        () = fair => {}
+                        () = over => {}
+                        () = self.stopping.cancelled() => {}
                         () = tokio::time::sleep(until.since(now)) => {}
                     }
                 }
@@ -271,9 +400,49 @@ impl Sender {
         }
     }
 
-    pub(crate) fn outage(&self) -> MutexGuard<'_, Outage> {
-        self.outage.lock().unwrap_or_else(PoisonError::into_inner)
+    async fn pause(&self, pause: Duration) {
+        tokio::select! {
+            () = self.stopping.cancelled() => {}
+            () = tokio::time::sleep(pause) => {}
+        }
     }
+}
+
+/// A line on its way.
+#[derive(Debug)]
+struct Line<'a> {
+    mark: &'a Mark,
+    replayable: bool,
+    start: Time,
+    /// When it was given to the limiter last.
+    began: Time,
+    /// How often it was before that.
+    repeats: u32,
+}
+
+/// What is done about a reply.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Next {
+    /// It is the last word of this run.
+    Return,
+    /// The same, but the next run asks again.
+    Leave,
+    Again,
+    AgainAfter(Duration),
+}
+
+/// Whether a line may go.
+enum Weather {
+    Fair,
+    Stopping,
+    /// Its provider was waited for in vain.
+    Never,
+}
+
+/// A wait before a line that the limiter gave back is given to it again.
+fn pause(retry: &RetrySettings, repeats: u32) -> Duration {
+    let first = retry.base.unwrap_or(FIRST_PAUSE);
+    first.saturating_mul(1 << repeats.min(16)).min(retry.cap)
 }
 
 /// Paths of calls that generate: doing them twice costs money and harms nothing.
@@ -284,8 +453,16 @@ const GENERATION: [&str; 4] = [
     "/embeddings",
 ];
 
-/// How often an answer may break off in the middle, as often as a request may fail otherwise.
-const BROKEN_BODIES: u32 = 4;
+/// The limiter gives a line back where its budget of repeats is empty or an answer broke off: a
+/// second gives others time to succeed, and so to fill it.
+const FIRST_PAUSE: Duration = Duration::from_secs(1);
+
+/// How often a line may find no connection while others do.
+const UNSENT: u32 = 10;
+
+/// A line whose every attempt fails, so many over so long a time, has no one else to blame.
+const MANY: u32 = 10;
+const LONG: Duration = Duration::from_secs(60);
 
 /// What a record takes beside the body.
 const RECORD: usize = 320;

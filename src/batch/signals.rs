@@ -10,6 +10,8 @@ pub enum Signal {
     Interrupt,
     /// SIGTERM.
     Terminate,
+    /// SIGHUP: the terminal has gone.
+    Hangup,
 }
 
 impl Signal {
@@ -19,6 +21,7 @@ impl Signal {
         match self {
             Self::Interrupt => 130,
             Self::Terminate => 143,
+            Self::Hangup => 129,
         }
     }
 }
@@ -29,6 +32,8 @@ impl Signal {
 pub(crate) struct Signals {
     interrupt: tokio::signal::unix::Signal,
     terminate: tokio::signal::unix::Signal,
+    /// None if the parent has it ignored, as nohup does: then it is not ours to hear.
+    hangup: Option<tokio::signal::unix::Signal>,
 }
 
 #[cfg(unix)]
@@ -38,9 +43,15 @@ impl Signals {
         use tokio::signal::unix::{SignalKind, signal};
         let interrupt = signal(SignalKind::interrupt())?;
         let terminate = signal(SignalKind::terminate())?;
+        let hangup = if is_hangup_ignored() {
+            None
+        } else {
+            Some(signal(SignalKind::hangup())?)
+        };
         Ok(Self {
             interrupt,
             terminate,
+            hangup,
         })
     }
 
@@ -49,8 +60,26 @@ impl Signals {
         tokio::select! {
             _ = self.interrupt.recv() => Signal::Interrupt,
             _ = self.terminate.recv() => Signal::Terminate,
+            _ = heard(&mut self.hangup) => Signal::Hangup,
         }
     }
+}
+
+#[cfg(unix)]
+async fn heard(signal: &mut Option<tokio::signal::unix::Signal>) {
+    match signal {
+        Some(signal) => drop(signal.recv().await),
+        None => std::future::pending().await,
+    }
+}
+
+/// Whether SIGHUP is ignored: whoever started the run wants it to outlive its terminal.
+#[cfg(unix)]
+fn is_hangup_ignored() -> bool {
+    // "SigIgn:\t0000000000000001": bit 0 is SIGHUP. Where there is no such file, it is not known.
+    let status = std::fs::read_to_string("/proc/self/status").unwrap_or_default();
+    let ignored = status.lines().find_map(|line| line.strip_prefix("SigIgn:"));
+    ignored.is_some_and(|bits| u64::from_str_radix(bits.trim(), 16).is_ok_and(|bits| bits & 1 == 1))
 }
 
 /// Every signal that comes.

@@ -3,9 +3,10 @@
 //! The channel is short: whoever is behind it decides how far ahead is read. A line of a slow pipe
 //! is handed over as soon as no other lies ready.
 
-use std::io::{self, BufReader, Read};
-use std::path::Path;
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::collections::BTreeMap;
+use std::io::{self, BufReader, Read, Seek, SeekFrom};
+use std::path::{Path, PathBuf};
+use std::sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError};
 use std::thread;
 
 use bytes::Bytes;
@@ -31,6 +32,58 @@ pub(crate) struct Work {
     pub(crate) request: Result<Box<Request>, BadLine>,
     /// What it takes of memory.
     pub(crate) size: usize,
+    /// Whether an earlier run has sent it and has no answer.
+    pub(crate) was_unanswered: bool,
+}
+
+/// What reading shows beside what is to be done.
+#[derive(Debug, Default)]
+pub(crate) struct Seen {
+    /// Where the first request of the input goes, done or not. Told before any request.
+    pub(crate) first: OnceLock<Url>,
+    /// Requests that were done and have changed since, under the same id.
+    pub(crate) changed: Mutex<Changed>,
+    /// Fields that paceline does not know, and on how many lines each stands.
+    pub(crate) unknown: Mutex<BTreeMap<String, u64>>,
+}
+
+impl Seen {
+    /// What a person should know of it, each with a count.
+    pub(crate) fn tell(&self, say: &mut dyn FnMut(u64, &str)) {
+        let changed = self.changed.lock().unwrap_or_else(PoisonError::into_inner);
+        let named = |(line, id): &(u32, String)| format!("`{id}` on line {line}");
+        let examples: Vec<_> = changed.examples.iter().map(named).collect();
+        let examples = examples.join(", ");
+        say(
+            changed.kept,
+            &format!(
+                "requests were changed since they succeeded, under the same custom_id (such as \
+                 {examples}): their old answers are kept; new ids, or another -o, send them"
+            ),
+        );
+        say(
+            changed.again,
+            "requests that had failed were changed since: they are done again",
+        );
+        let unknown = self.unknown.lock().unwrap_or_else(PoisonError::into_inner);
+        for (field, lines) in unknown.iter() {
+            say(
+                *lines,
+                &format!("lines have a field `{field}`, which paceline does not know: passed over"),
+            );
+        }
+    }
+}
+
+/// Lines that were changed since they were done.
+#[derive(Debug, Default)]
+pub(crate) struct Changed {
+    /// How many of them had succeeded, whose answers are kept.
+    pub(crate) kept: u64,
+    /// How many of them had failed, and are done again.
+    pub(crate) again: u64,
+    /// The first of those that are kept, by line and id.
+    pub(crate) examples: Vec<(u32, String)>,
 }
 
 /// The index, which the reading thread asks and the run writes.
@@ -57,6 +110,9 @@ pub(crate) struct Plan {
     pub(crate) retry_failed: bool,
     /// At most so many lines.
     pub(crate) limit: Option<u64>,
+    /// Where records of earlier runs are.
+    pub(crate) output: Option<PathBuf>,
+    pub(crate) seen: Arc<Seen>,
 }
 
 /// What is handed over.
@@ -106,6 +162,7 @@ fn start(
             let lines = Lines::new(BufReader::with_capacity(READ, source));
             let reader = Reader::new(plan.base.clone());
             let shift = Shift::default();
+            let records = plan.output.as_deref().and_then(RecordIds::open);
             let mut source = Source {
                 lines,
                 reader,
@@ -113,6 +170,7 @@ fn start(
                 plan,
                 stream,
                 shift,
+                records,
                 sender,
             };
             if let Err(error) = source.run() {
@@ -130,6 +188,7 @@ struct Source<R> {
     plan: Plan,
     stream: bool,
     shift: Shift,
+    records: Option<RecordIds>,
     sender: mpsc::Sender<Batch>,
 }
 
@@ -183,17 +242,27 @@ impl<R: Read> Source<R> {
             }
             Line::TooLong => (None, Named::made(number, buffer)),
         };
-        let (place, state, repeated) = self.place(number, &mut named, text.unwrap_or(buffer))?;
-        if state.is_final() && !(self.plan.retry_failed && state == State::Failed) {
+        let bytes = text.unwrap_or(buffer);
+        let (place, state, repeated) = self.place(number, &mut named, bytes)?;
+        let changed = state.is_final() && self.was_changed(number, place, state, &named, bytes);
+        let again = state == State::Failed && (self.plan.retry_failed || changed);
+        let is_first = self.plan.seen.first.get().is_none();
+        if state.is_final() && !again && !is_first {
             return Ok(None);
         }
-        let request_id = request_id(&named, text.unwrap_or(buffer), state);
+        let request_id = request_id(&named, bytes, state);
         let line = text.map(Bytes::copy_from_slice);
         let request = match (&line, repeated) {
             (_, Some(fault)) => Err(fault),
             (None, None) => Err(BadLine::new("it is longer than 64 MiB")),
-            (Some(line), None) => self.reader.read(line).map(Box::new),
+            (Some(line), None) => self.request(line),
         };
+        if let (true, Ok(request)) = (is_first, &request) {
+            self.plan.seen.first.get_or_init(|| request.url.clone());
+        }
+        if state.is_final() && !again {
+            return Ok(None);
+        }
         let size = PER_LINE + line.map_or(0, |line| line.len());
         Ok(Some(Work {
             place,
@@ -201,7 +270,63 @@ impl<R: Read> Source<R> {
             request_id,
             request,
             size,
+            was_unanswered: state == State::Unanswered,
         }))
+    }
+
+    fn request(&mut self, line: &Bytes) -> Result<Box<Request>, BadLine> {
+        let seen = &self.plan.seen;
+        let request = self.reader.read(line, |field| {
+            let mut unknown = seen.unknown.lock().unwrap_or_else(PoisonError::into_inner);
+            if let Some(count) = unknown.get_mut(field) {
+                *count += 1;
+            } else if unknown.len() < UNKNOWN {
+                unknown.insert(field.to_owned(), 1);
+            }
+        })?;
+        Ok(Box::new(request))
+    }
+
+    /// Whether a line that is done is another request now than it was.
+    fn was_changed(
+        &mut self,
+        line: u32,
+        place: Place,
+        state: State,
+        named: &Named,
+        text: &[u8],
+    ) -> bool {
+        // An id that is made from the text changes with it.
+        if named.is_made() {
+            return false;
+        }
+        let offset = self.index.lock().offset(place);
+        let Some(id) = self
+            .records
+            .as_mut()
+            .and_then(|records| records.id_at(offset))
+        else {
+            return false;
+        };
+        let may_be = [State::Open, State::Failed].map(|state| request_id(named, text, state));
+        if may_be.contains(&id) {
+            return false;
+        }
+        let mut changed = self
+            .plan
+            .seen
+            .changed
+            .lock()
+            .unwrap_or_else(PoisonError::into_inner);
+        if state == State::Failed {
+            changed.again += 1;
+        } else {
+            changed.kept += 1;
+            if changed.examples.len() < EXAMPLES {
+                changed.examples.push((line, named.text.clone()));
+            }
+        }
+        true
     }
 
     /// The entry of a line, what is known of it, and what is wrong if its id stands on two lines.
@@ -238,6 +363,27 @@ impl<R: Read> Source<R> {
     }
 }
 
+/// Reads the ids of records, which tell what request each was of.
+struct RecordIds(std::fs::File);
+
+impl RecordIds {
+    /// Those of an output, if there is one that can be read again.
+    fn open(path: &Path) -> Option<Self> {
+        let file = std::fs::File::open(path).ok()?;
+        file.metadata()
+            .is_ok_and(|file| file.is_file())
+            .then_some(Self(file))
+    }
+
+    /// The id of the record that begins there; none if a record is not ours.
+    fn id_at(&mut self, offset: u64) -> Option<RequestId> {
+        let mut start = [0; RequestId::END];
+        self.0.seek(SeekFrom::Start(offset)).ok()?;
+        self.0.read_exact(&mut start).ok()?;
+        RequestId::at_start_of(&start)
+    }
+}
+
 /// The same for the same line in every run, so that a server that knows it does it once; another
 /// one where a final failure is done again on purpose.
 fn request_id(named: &Named, text: &[u8], state: State) -> RequestId {
@@ -245,6 +391,12 @@ fn request_id(named: &Named, text: &[u8], state: State) -> RequestId {
     let again = u64::from(state == State::Failed);
     RequestId(xxh3_128_with_seed(text, id as u64 ^ again) ^ id)
 }
+
+/// How many lines a notice names.
+const EXAMPLES: usize = 3;
+
+/// How many unknown fields are told apart.
+const UNKNOWN: usize = 20;
 
 /// So many lines are handed over at once: waking the receiver costs as much as reading them.
 const CHUNK_LINES: usize = 64;
@@ -267,6 +419,8 @@ mod tests {
             base,
             retry_failed: false,
             limit: None,
+            output: None,
+            seen: Arc::default(),
         }
     }
 
@@ -278,7 +432,7 @@ mod tests {
         Ok(work)
     }
 
-    fn file(content: &str) -> (tempfile::TempDir, std::path::PathBuf) {
+    fn file(content: &str) -> (tempfile::TempDir, PathBuf) {
         let dir = tempfile::tempdir().expect("a folder");
         let path = dir.path().join("in.jsonl");
         std::fs::write(&path, content).expect("written");

@@ -1,6 +1,6 @@
 //! What a run says when it ends: a table for people, an object for programs.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::fmt;
 use std::time::Duration;
 
@@ -37,6 +37,17 @@ impl Outcome {
     }
 }
 
+/// What a server or the network said about requests that did not succeed.
+#[derive(Debug, Serialize)]
+pub struct Cause {
+    /// A status, or the code of an error.
+    pub reason: String,
+    /// What was said.
+    pub message: String,
+    /// How often.
+    pub count: u64,
+}
+
 /// What a run has done, and what is left.
 #[derive(Debug, Serialize)]
 pub struct Summary {
@@ -54,6 +65,8 @@ pub struct Summary {
     pub failed: u64,
     /// The same by reason: a status, or the code of an error.
     pub failed_by: BTreeMap<String, u64>,
+    /// What was said about what did not succeed, by reason, and how often: the first few.
+    pub causes: Vec<Cause>,
     /// Lines whose record says that the next run does them again, by reason.
     pub unfinished_by: BTreeMap<String, u64>,
     /// Lines without a final record, if the whole input is known.
@@ -67,6 +80,10 @@ pub struct Summary {
     pub tokens: Option<u64>,
     /// Lines that an earlier run had sent too when it was killed.
     pub sent_again: u64,
+    /// How often a provider was away, and for how long in all, in milliseconds.
+    pub outages: u64,
+    /// The time of all outages.
+    pub outage_ms: u64,
     /// From start to end, in milliseconds.
     pub elapsed_ms: u64,
     /// Records a second.
@@ -75,6 +92,11 @@ pub struct Summary {
     pub limited_by: BTreeMap<String, f64>,
     /// Successes by the fingerprint of their key.
     pub keys: BTreeMap<String, u64>,
+    /// Keys that the server refuses, by fingerprint, and why.
+    pub refused_keys: BTreeMap<String, String>,
+    /// What keys are called and what they have been through, for the table.
+    #[serde(skip)]
+    pub(crate) key_notes: BTreeMap<String, String>,
     /// Lines whose last record is a final failure, of this run or an earlier one.
     #[serde(skip)]
     pub(crate) failures: u64,
@@ -110,6 +132,19 @@ impl Summary {
             failed: tally.all_failed(),
             failed_by: named(&tally.failed),
             unfinished_by: named(&tally.unfinished),
+            causes: tally
+                .causes
+                .iter()
+                .map(|(why, message, count)| Cause {
+                    reason: why.to_string(),
+                    message: message.clone(),
+                    count: *count,
+                })
+                .collect(),
+            outages: 0,
+            outage_ms: 0,
+            refused_keys: BTreeMap::new(),
+            key_notes: BTreeMap::new(),
             left: counts.map(|counts| counts.lines - counts.last),
             failures: counts.map_or_else(|| tally.all_failed(), |counts| counts.failed),
             left_by_limit: None,
@@ -172,6 +207,18 @@ impl fmt::Display for Summary {
             _ if unfinished > 0 => row("left to do", &Reasons(unfinished, &self.unfinished_by))?,
             _ => {}
         }
+        let mut causes: Vec<_> = self.causes.iter().collect();
+        causes.sort_by_key(|cause| std::cmp::Reverse(cause.count));
+        for cause in causes.iter().take(SHOWN_CAUSES) {
+            let times = match cause.count {
+                1 => String::new(),
+                count => format!(" ({} times)", Grouped(count)),
+            };
+            row(
+                "  because",
+                &format_args!("{}: {}{times}", cause.reason, cause.message),
+            )?;
+        }
         row("refused", &Grouped(self.refused))?;
         if let Some(tokens) = self.tokens {
             row("tokens used", &Grouped(tokens))?;
@@ -183,6 +230,14 @@ impl fmt::Display for Summary {
                 &format_args!("{again}, in flight when an earlier run ended"),
             )?;
         }
+        if self.outages > 0 {
+            let time = Rounded(Duration::from_millis(self.outage_ms));
+            let times = if self.outages == 1 { "time" } else { "times" };
+            row(
+                "away",
+                &format_args!("the provider, {} {times}, {time} in all", self.outages),
+            )?;
+        }
         let elapsed = Rounded(Duration::from_millis(self.elapsed_ms));
         row(
             "elapsed",
@@ -191,9 +246,13 @@ impl fmt::Display for Summary {
         if !self.limited_by.is_empty() {
             row("limited by", &Shares(&self.limited_by))?;
         }
-        if self.keys.len() > 1 {
-            for (key, count) in &self.keys {
-                row(&format!("  {key}"), &Grouped(*count))?;
+        if self.keys.len() > 1 || !self.refused_keys.is_empty() {
+            let names: BTreeSet<_> = self.keys.keys().chain(self.refused_keys.keys()).collect();
+            for key in names {
+                let count = Grouped(self.keys.get(key).copied().unwrap_or_default());
+                let note = self.key_notes.get(key).map_or("", String::as_str);
+                let line = format!("{count} succeeded{note}");
+                row(&format!("key {key}"), &line)?;
             }
         }
         for notice in &self.notices {
@@ -269,6 +328,9 @@ impl fmt::Display for Shares<'_> {
     }
 }
 
+/// More would hide the rest.
+const SHOWN_CAUSES: usize = 3;
+
 /// Fewer looks than this, two seconds of them, say nothing.
 const FEW: u64 = 20;
 
@@ -276,7 +338,18 @@ const FEW: u64 = 20;
 mod tests {
     use super::super::ids::State;
     use super::super::record::Code;
+    use super::super::send::Recorded;
     use super::*;
+
+    fn recorded(state: State, why: Why) -> Recorded {
+        Recorded {
+            line: Vec::new(),
+            state,
+            why,
+            cause: (why == Why::Status(400)).then(|| "no such model".to_owned()),
+            key: None,
+        }
+    }
 
     fn tally() -> Tally {
         let mut tally = Tally {
@@ -286,13 +359,13 @@ mod tests {
             ..Tally::default()
         };
         for _ in 0..1_200 {
-            tally.add(State::Succeeded, Why::Status(200), None);
+            tally.add(&recorded(State::Succeeded, Why::Status(200)));
         }
         for _ in 0..12 {
-            tally.add(State::Failed, Why::Status(400), None);
+            tally.add(&recorded(State::Failed, Why::Status(400)));
         }
-        tally.add(State::Failed, Why::Code(Code::BadLine), None);
-        tally.add(State::Refused, Why::Status(429), None);
+        tally.add(&recorded(State::Failed, Why::Code(Code::BadLine)));
+        tally.add(&recorded(State::Refused, Why::Status(429)));
         tally
     }
 
@@ -310,6 +383,7 @@ mod tests {
             "sent          1,250, 1,300 attempts\n",
             "succeeded     1,200\n",
             "failed        13: 400 x 12, bad_line x 1\n",
+            "  because     400: no such model (12 times)\n",
             "left to do    777: 429 x 1\n",
             "elapsed       1 min 5 s, 18.7 a second\n",
         ] {

@@ -3,10 +3,11 @@
 use std::collections::BTreeMap;
 use std::fmt;
 
-use crate::scheduler::events::{Fingerprint, Reason};
+use crate::scheduler::events::Fingerprint;
 
 use super::ids::State;
 use super::record::Code;
+use super::send::Recorded;
 
 /// What became of the requests of one run.
 #[derive(Clone, Debug, Default)]
@@ -22,6 +23,10 @@ pub(crate) struct Tally {
     pub(crate) tokens: Option<u64>,
     /// Lines that an earlier run may have sent too, without an answer.
     pub(crate) again: u64,
+    /// Lines that an earlier run had sent too, and that were not sent again because they must not.
+    pub(crate) not_repeated: u64,
+    /// What servers and networks said about what did not succeed: the first few, and how often.
+    pub(crate) causes: Vec<(Why, String, u64)>,
     pub(crate) succeeded: u64,
     /// Final failures, by reason.
     pub(crate) failed: BTreeMap<Why, u64>,
@@ -34,19 +39,26 @@ pub(crate) struct Tally {
 }
 
 impl Tally {
-    /// Counts a look at what the first request in turn waits for.
-    pub(crate) fn look(&mut self, waits_for: Option<Reason>, flying: usize) {
-        let reason = match (waits_for, flying) {
-            (Some(Reason::Quota(dimension)), _) => format!("the quota of {dimension:?}"),
-            (Some(reason), _) => reason.to_string(),
-            (None, 0) => "the input".to_owned(),
-            (None, _) => "the last answers".to_owned(),
-        };
+    /// Counts a look that found a request waiting for this.
+    pub(crate) fn on_wait(&mut self, reason: String) {
         *self.waits.entry(reason).or_default() += 1;
     }
 
     /// Counts a record.
-    pub(crate) fn add(&mut self, state: State, why: Why, key: Option<Fingerprint>) {
+    pub(crate) fn add(&mut self, record: &Recorded) {
+        let (state, why, key) = (record.state, record.why, record.key);
+        if let Some(cause) = &record.cause {
+            let room = self.causes.len() < CAUSES;
+            let known = self
+                .causes
+                .iter_mut()
+                .find(|(of, said, _)| *of == why && said == cause);
+            match known {
+                Some((_, _, count)) => *count += 1,
+                None if room => self.causes.push((why, cause.clone(), 1)),
+                None => {}
+            }
+        }
         match state {
             State::Succeeded => {
                 self.succeeded += 1;
@@ -86,24 +98,40 @@ impl fmt::Display for Why {
     }
 }
 
+/// How many causes are kept.
+const CAUSES: usize = 8;
+
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    fn recorded(state: State, why: Why, key: Option<Fingerprint>) -> Recorded {
+        Recorded {
+            line: Vec::new(),
+            state,
+            why,
+            cause: (state == State::Failed).then(|| "said so".to_owned()),
+            key,
+        }
+    }
 
     #[test]
     fn every_record_is_counted_once_under_its_reason() {
         let mut tally = Tally::default();
         let key = Some(Fingerprint::from_hash([1; 6]));
-        tally.add(State::Succeeded, Why::Status(200), key);
-        tally.add(State::Failed, Why::Status(404), key);
-        tally.add(State::Failed, Why::Code(Code::BadLine), None);
-        tally.add(State::Refused, Why::Status(429), key);
-        tally.add(State::Unanswered, Why::Code(Code::Network), key);
+        tally.add(&recorded(State::Succeeded, Why::Status(200), key));
+        tally.add(&recorded(State::Failed, Why::Status(404), key));
+        tally.add(&recorded(State::Failed, Why::Code(Code::BadLine), None));
+        tally.add(&recorded(State::Refused, Why::Status(429), key));
+        tally.add(&recorded(State::Unanswered, Why::Code(Code::Network), key));
         assert_eq!(
             (tally.succeeded, tally.all_failed(), tally.recorded()),
             (1, 2, 5)
         );
         assert_eq!(tally.unfinished[&Why::Code(Code::Network)], 1);
-        assert_eq!(tally.keys.into_values().sum::<u64>(), 1);
+        assert_eq!(tally.keys.values().sum::<u64>(), 1);
+        tally.add(&recorded(State::Failed, Why::Status(404), key));
+        assert_eq!(tally.causes[0], (Why::Status(404), "said so".to_owned(), 2));
+        assert_eq!(tally.causes.len(), 2);
     }
 }

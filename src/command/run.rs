@@ -54,9 +54,18 @@ pub(crate) struct Args {
     key_concurrency: Option<u32>,
     #[command(flatten)]
     shared: super::shared::Shared,
-    /// Send each request at most so often [default: 4 for errors, 11 for refusals].
+    /// Send each request at most so often, failed connections not counted [default: 4 for errors,
+    /// 11 for refusals, and without a bound while a provider is away].
     #[arg(long, value_name = "N", value_parser = clap::value_parser!(u16).range(1..))]
     max_attempts: Option<u16>,
+    /// How long one attempt may take, its answer included [default: until the server has been
+    /// silent for 10 minutes].
+    #[arg(long, value_name = "DURATION", value_parser = humantime::parse_duration)]
+    timeout: Option<Duration>,
+    /// Wait so long for a provider that cannot be reached or answers nothing but errors, then stop;
+    /// the same command goes on [default: 1h; 30s if it has never served a request].
+    #[arg(long, value_name = "DURATION", value_parser = humantime::parse_duration)]
+    max_outage: Option<Duration>,
     /// Give up a request after this [default: never].
     #[arg(long, value_name = "DURATION", value_parser = humantime::parse_duration)]
     max_wait: Option<Duration>,
@@ -67,7 +76,8 @@ pub(crate) struct Args {
     #[arg(long)]
     retry_failed: bool,
     /// What may be sent again after the server may have processed it: auto takes idempotent
-    /// methods and generation calls of language models.
+    /// methods and generation calls of language models; never sends nothing twice, not even in
+    /// another run.
     #[arg(long, value_enum, value_name = "WHAT", default_value_t = Replay::Auto)]
     replay: Replay,
     /// The header by which the server knows a request that it has seen.
@@ -169,7 +179,14 @@ impl Args {
         let mut options = Options::new(input);
         options.settings = settings;
         options.shared = shared;
-        options.keys = keys;
+        options.keys = keys.iter().map(|(key, _)| key.clone()).collect();
+        let names = keys
+            .into_iter()
+            .map(|(key, name)| (key.fingerprint(), name));
+        options.key_names = names.collect();
+        options.max_attempts = self.max_attempts;
+        options.timeout = self.timeout;
+        options.max_outage = self.max_outage;
         options.output = self.output;
         options.base_url = self.base_url;
         options.profile = self.profile;
@@ -211,17 +228,26 @@ impl Args {
         Ok(settings)
     }
 
-    fn keys(&self) -> Result<Vec<ApiKey>, String> {
+    /// The keys, and what each is called.
+    fn keys(&self) -> Result<Vec<(ApiKey, String)>, String> {
         let by_host = || Profile::by_host(self.base_url.as_ref()?.host_str()?);
         let profile = self.profile.clone().or_else(by_host).unwrap_or_default();
         let auth = self.auth.clone().unwrap_or_else(|| Auth::of(&profile));
         let mut keys = Vec::new();
         for name in &self.key_env {
-            keys.push(auth.key(&secret_in_env(name)?));
+            keys.push((auth.key(&secret_in_env(name)?), name.clone()));
         }
         for path in &self.key_file {
             let secrets = secrets_in_file(path)?;
-            keys.extend(secrets.iter().map(|secret| auth.key(secret)));
+            let file = path
+                .file_name()
+                .unwrap_or(path.as_os_str())
+                .to_string_lossy();
+            keys.extend(
+                secrets
+                    .into_iter()
+                    .map(|(line, secret)| (auth.key(&secret), format!("{file} line {line}"))),
+            );
         }
         Ok(keys)
     }
@@ -350,14 +376,16 @@ fn secret_in_env(name: &str) -> Result<String, String> {
     }
 }
 
-fn secrets_in_file(path: &Path) -> Result<Vec<String>, String> {
+/// The keys in a file, with their lines.
+fn secrets_in_file(path: &Path) -> Result<Vec<(usize, String)>, String> {
     let shown = path.display();
     let text = fs::read_to_string(path)
         .map_err(|error| format!("cannot read the keys in {shown}: {error}"))?;
     let lines = text.trim_start_matches('\u{feff}').lines().map(str::trim);
-    let secrets: Vec<_> = lines
-        .filter(|line| !line.is_empty() && !line.starts_with('#'))
-        .map(str::to_owned)
+    let secrets: Vec<_> = (1..)
+        .zip(lines)
+        .filter(|(_, line)| !line.is_empty() && !line.starts_with('#'))
+        .map(|(number, line)| (number, line.to_owned()))
         .collect();
     if secrets.is_empty() {
         return Err(format!("there is no key in {shown}: write one a line"));

@@ -137,7 +137,8 @@ fn an_answer_is_kept_as_json_text_or_bytes() {
 #[test]
 fn nothing_there_is_a_network_error_that_says_so_and_is_done_again() {
     let address = Server::new(|_| Answer::json(200, "{}")).url();
-    let batch = Batch::new(&line("a"), &address).with(&["--max-attempts", "1"]);
+    let options = ["--max-attempts", "1", "--max-outage", "0s"];
+    let batch = Batch::new(&line("a"), &address).with(&options);
     let end = batch.run();
     assert_eq!(end.code(), 1, "{}", end.stderr);
     let record = &batch.records()[0];
@@ -145,6 +146,11 @@ fn nothing_there_is_a_network_error_that_says_so_and_is_done_again() {
     assert_eq!(record["final"], false);
     let message = record["error"]["message"].as_str().expect("a message");
     assert!(message.starts_with("cannot connect: "), "{message}");
+    assert!(
+        end.stderr.contains("because     network: cannot connect: "),
+        "{}",
+        end.stderr
+    );
 }
 
 #[test]

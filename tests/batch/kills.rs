@@ -6,7 +6,7 @@ use std::thread;
 use std::time::Duration;
 
 use super::server::{Answer, Server};
-use super::{Batch, Ended, is_empty_folder_beside, now, text, until};
+use super::{Batch, Ended, is_empty_folder_beside, now, until};
 
 /// An input with everything that inputs have: a BOM, CRLF, blank and bad lines, long lines, lines
 /// without an id and no newline at the end. Answers it with the number of lines that count.
@@ -152,7 +152,7 @@ fn half_a_record_at_the_end_is_cut_off_and_done_again() {
 #[cfg(unix)]
 #[test]
 fn a_signal_ends_a_run_within_its_grace_and_nothing_is_lost() {
-    for (name, code) in [("INT", 130), ("TERM", 143)] {
+    for (name, code) in [("INT", 130), ("TERM", 143), ("HUP", 129)] {
         let input: String = (0..50)
             .map(|n| format!("{{\"custom_id\":\"{n}\",\"url\":\"/a\"}}\n"))
             .collect();
@@ -217,33 +217,4 @@ fn what_comes_back_within_the_grace_is_kept() {
         end.stderr
     );
     assert_eq!(batch.records()[0]["response"]["status_code"], 200);
-}
-
-#[test]
-fn an_outage_is_waited_out() {
-    let server = Server::new(|_| Answer::json(200, "{}").after(Duration::from_millis(20)));
-    let input: String = (0..200)
-        .map(|n| format!("{{\"custom_id\":\"{n}\",\"url\":\"/a\"}}\n"))
-        .collect();
-    let batch = Batch::new(&input, &server.url()).with(&["--max-concurrency", "4"]);
-    let run = batch.start();
-    until("a quarter of the work", || server.calls().len() > 50);
-    let address = server.address();
-    drop(server);
-    thread::sleep(Duration::from_secs(8));
-    let back = Server::on(address, |_| Answer::json(200, "{}"));
-    let end = Ended::from(run.wait_with_output().expect("it ends"));
-    let failed: Vec<_> = batch
-        .records()
-        .iter()
-        .filter(|record| record["final"] == false)
-        .map(|record| text(&record["error"]["code"]))
-        .collect();
-    assert!(
-        failed.len() <= 12,
-        "{} of 200 were given up: {}",
-        failed.len(),
-        end.stderr
-    );
-    assert!(back.calls().len() > 100);
 }

@@ -5,6 +5,7 @@ mod endings;
 mod kills;
 #[cfg(target_os = "linux")]
 mod memory;
+mod outages;
 #[cfg(unix)]
 mod pipes;
 mod requests;

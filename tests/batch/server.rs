@@ -24,6 +24,8 @@ pub(super) struct Answer {
     pub body: Vec<u8>,
     /// How long it takes.
     pub delay: Duration,
+    /// Bytes of the body that are promised and do not come: the connection closes before them.
+    pub missing: usize,
 }
 
 impl Answer {
@@ -34,6 +36,7 @@ impl Answer {
             headers,
             body: body.into(),
             delay: Duration::ZERO,
+            missing: 0,
         }
     }
 
@@ -128,9 +131,10 @@ fn serve(stream: TcpStream, handler: &Handler, log: &Mutex<Vec<Call>>, open: &At
         for (name, value) in &answer.headers {
             head.push_str(&format!("{name}: {value}\r\n"));
         }
-        head.push_str(&format!("content-length: {}\r\n\r\n", answer.body.len()));
+        let length = answer.body.len() + answer.missing;
+        head.push_str(&format!("content-length: {length}\r\n\r\n"));
         let bytes = [head.as_bytes(), &answer.body].concat();
-        if writer.write_all(&bytes).is_err() {
+        if writer.write_all(&bytes).is_err() || answer.missing > 0 {
             return;
         }
     }
