@@ -38,7 +38,16 @@ fn each_form_of_line_becomes_its_request() {
 fn a_key_goes_where_it_belongs_and_is_seen_nowhere_else() {
     let server = Server::new(|call| match call.path.as_str() {
         path if path.starts_with("/bad") => Answer::json(403, "{\"error\":\"no\"}"),
-        _ => Answer::json(200, "{}"),
+        // Some servers repeat what they were sent.
+        path => Answer::json(
+            200,
+            &format!(
+                "{{\"you\":\"{:?} {path}\"}}",
+                call.headers.get("authorization")
+            )
+            .replace("Some(\"", "(")
+            .replace("\")", ")"),
+        ),
     });
     let gone = Server::new(|_| Answer::json(200, "{}")).url();
     for auth in ["bearer", "header:x-api-key", "query:key"] {
@@ -51,6 +60,8 @@ fn a_key_goes_where_it_belongs_and_is_seen_nowhere_else() {
                 "TEST_KEY",
                 "--max-attempts",
                 "1",
+                "--max-outage",
+                "0s",
             ];
             let batch = Batch::new(input, &base)
                 .with(&options)
