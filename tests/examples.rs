@@ -6,6 +6,8 @@ mod any_client;
 mod custom_controller;
 #[path = "../examples/nightly_batch.rs"]
 mod nightly_batch;
+#[path = "../examples/own_provider.rs"]
+mod own_provider;
 #[path = "../examples/priorities.rs"]
 mod priorities;
 #[path = "../examples/quickstart.rs"]
@@ -26,6 +28,11 @@ fn a_controller_of_ones_own_is_used() {
 #[test]
 fn a_night_ends_with_every_hotel() {
     nightly_batch::main().unwrap();
+}
+
+#[test]
+fn a_provider_that_is_described_is_read() {
+    own_provider::main().unwrap();
 }
 
 #[test]

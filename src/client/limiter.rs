@@ -386,7 +386,8 @@ pub struct LimiterBuilder {
 }
 
 impl LimiterBuilder {
-    /// What is known about the vendor. Default: what its host says.
+    /// What is known about the vendor: a known one, or one that you describe with
+    /// [`Description`](crate::feedback::Description). Default: what its host says.
     pub fn profile(mut self, profile: Profile) -> Self {
         self.profile = Some(profile);
         self
@@ -608,10 +609,11 @@ impl LimiterBuilder {
             return Err(fault);
         }
         self.keys.iter().try_for_each(ApiKey::check)?;
+        let profile = self.profile.or_else(|| self.settings.profile.clone());
         #[cfg(feature = "reqwest")]
         let front = Front::new(
             &self.hosts,
-            self.profile.clone(),
+            profile.clone(),
             self.ask_with,
             !self.keys.is_empty() || !self.renewals.is_empty(),
         )?;
@@ -632,7 +634,7 @@ impl LimiterBuilder {
         };
         let shared = Shared {
             gate: Gate::new(machine, self.keys, self.renewals, buyer),
-            profile: self.profile,
+            profile,
             #[cfg(feature = "reqwest")]
             front,
         };

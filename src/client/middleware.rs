@@ -8,8 +8,8 @@ use reqwest::{Request, Response, Url};
 use reqwest_middleware::{Error as ChainError, Middleware, Next, Result};
 
 use crate::error::Error;
-use crate::feedback::{self, Class, Profile};
-use crate::scheduler::events::{Ask, Cost, GaveUp, Outcome, Replay};
+use crate::feedback::{Class, Profile};
+use crate::scheduler::events::{Ask, Cost, GaveUp, Name, Outcome, Replay};
 
 use super::body;
 use super::extension::{self, Hold, Report};
@@ -39,8 +39,10 @@ impl Middleware for Limiter {
             // Only the outermost limiter repeats.
             ask.replay = Replay::Never;
         }
+        let model = ask.bucket.clone().filter(|_| profile.limits_models());
         let walk = Walk {
             limiter: self,
+            model,
             running: Marks::enter(extensions, self),
             is_keyed: is_keyed(&request, &profile),
             may_run: false,
@@ -65,23 +67,23 @@ impl Limiter {
             None => self.hooked_ask(request),
         };
         let mut ask = extension::over(base, extensions);
-        if ask.cost == Cost::ONE
-            && let Some(cost) = estimated(request)
+        let body = request.body().and_then(reqwest::Body::as_bytes);
+        let path = request.url().path();
+        if ask.bucket.is_none()
+            && let Some(bucket) = profile.bucket(path, body.unwrap_or_default())
         {
-            ask = ask.estimated(cost);
+            ask = ask.bucket(bucket);
+        }
+        if ask.cost == Cost::ONE
+            && let Some(estimate) = profile.estimate(path, body.unwrap_or_default())
+        {
+            ask = ask.estimated(Cost::in_out(estimate.input_tokens, estimate.output_tokens));
         }
         if ask.replay == Replay::Auto && is_replayable(request, profile) {
             ask.replay = Replay::Always;
         }
         ask
     }
-}
-
-/// What a call to a language model will take, if this is one and its body can be looked at.
-fn estimated(request: &Request) -> Option<Cost> {
-    let body = request.body()?.as_bytes()?;
-    let estimate = feedback::estimate(request.url().path(), body)?;
-    Some(Cost::in_out(estimate.input_tokens, estimate.output_tokens))
 }
 
 /// Whether a request may be sent again after it may have been processed.
@@ -102,6 +104,8 @@ struct Walk<'a> {
     limiter: &'a Limiter,
     running: Arc<Running>,
     profile: Profile,
+    /// The bucket of a model, where each model has limits of its own.
+    model: Option<Name>,
     hold: Hold,
     /// The server can tell that it is sent again.
     is_keyed: bool,
@@ -241,11 +245,14 @@ impl Walk<'_> {
         }
         let (status, headers) = (response.status(), response.headers());
         let mut outcome = permit.outcome_by(&self.profile, status, headers, slice.as_deref());
-        if let Outcome::Answered(feedback) = &mut outcome
-            && (status, self.is_keyed, self.may_run) == (StatusCode::CONFLICT, true, true)
-        {
-            // It is in the way of itself: the server is still at work on an earlier attempt.
-            feedback.class = Class::Transient;
+        if let Outcome::Answered(said) = &mut outcome {
+            if (status, self.is_keyed, self.may_run) == (StatusCode::CONFLICT, true, true) {
+                // It is in the way of itself: the server is still at work on an earlier attempt.
+                said.class = Class::Transient;
+            }
+            if let Some(model) = &self.model {
+                said.count_in(model.as_str());
+            }
         }
         Ended {
             outcome: Some(outcome),

@@ -6,7 +6,7 @@ use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 use std::time::Duration;
 
-use paceline::{Limiter, Settings};
+use paceline::{Limiter, Profile, Settings};
 
 /// Looks at a file of settings.
 #[derive(clap::Args)]
@@ -63,6 +63,17 @@ pub(super) fn settings_in(path: &Path) -> Result<Settings, String> {
     Ok(settings)
 }
 
+/// The profile that a file of settings describes.
+///
+/// # Errors
+///
+/// The file cannot be read, has no profile, or what is wrong in it and where.
+pub(super) fn profile_in(path: &Path) -> Result<Profile, String> {
+    settings_in(path)?
+        .profile
+        .ok_or_else(|| format!("{} has no [profile]", path.display()))
+}
+
 /// All settings as a file that means the same, with what each is for.
 struct Meaning<'a>(&'a Settings);
 
@@ -71,6 +82,17 @@ impl Display for Meaning<'_> {
         let mut defaults = Settings::default();
         defaults.max_wait = None;
         let plain = rows(&defaults);
+        match &self.0.profile {
+            // Whoever reads this has the description: it is the file that was checked.
+            Some(profile) if profile.is_described() => {
+                writeln!(f, "# profile: {}, as the file describes it", profile.name())?;
+            }
+            Some(profile) => writeln!(f, "profile = \"{}\"  # the vendor", profile.name())?,
+            None => writeln!(
+                f,
+                "# profile: none; the vendor, known by the host (default)"
+            )?,
+        }
         for (row, plain) in rows(self.0).iter().zip(plain) {
             let Row(name, value, meaning) = row;
             let same = if *value == plain.1 { " (default)" } else { "" };

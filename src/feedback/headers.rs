@@ -15,7 +15,11 @@ use super::vendors::{Meaning, Part, Vendor};
 /// Reads all headers into findings.
 pub(crate) fn read<'a>(found: &mut Findings<'a>, vendor: &'static Vendor, headers: &'a HeaderMap) {
     for (name, value) in headers {
-        if let Some(meaning) = index::find(vendor, name.as_str()) {
+        if vendor.described
+            && let Some(meaning) = names::described(vendor, name.as_str())
+        {
+            take(found, vendor, &meaning, value.as_bytes());
+        } else if let Some(meaning) = index::find(vendor, name.as_str()) {
             take(found, vendor, meaning, value.as_bytes());
         } else if let Some(meaning) = names::read(vendor, name.as_str()) {
             take(found, vendor, &meaning, value.as_bytes());

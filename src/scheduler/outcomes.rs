@@ -78,6 +78,10 @@ impl Scheduler {
         };
         self.keys.on_answered(key);
         let bucket = self.queue.entry(ticket).map(|entry| entry.bucket);
+        if let (Some(bucket), Some(label)) = (bucket, &feedback.bucket) {
+            self.buckets.learn(bucket, label);
+        }
+        let bucket = bucket.map(|bucket| self.buckets.home(bucket));
         let bucket = bucket.filter(|&b| b != Names::DEFAULT && feedback.bucket.is_some());
         let mut learned = Learned::default();
         let attempt = &self.attempts[index];
@@ -110,9 +114,15 @@ impl Scheduler {
                     .parked
                     .map(|(until, why)| What::Parked { until, why });
                 self.note(now, Some(key), what);
+                if let Some((wait, _)) = hint.filter(|_| feedback.is_account_wide()) {
+                    learned.provider_until = self.rest_all(wait, now);
+                }
             }
             Class::QuotaExhausted => {
                 let wait = exhausted_for(feedback);
+                if feedback.is_account_wide() {
+                    learned.provider_until = self.rest_all(wait, now);
+                }
                 let until = self.keys.park(key, bucket, wait, now);
                 self.tell_parked(key, bucket, until);
                 learned.key_until = now + wait;
@@ -143,6 +153,14 @@ impl Scheduler {
             }
         }
         learned
+    }
+
+    /// What was refused is an account's or an address's: no key may go on. Answers until when.
+    fn rest_all(&mut self, wait: Duration, now: Time) -> Time {
+        let until = now + wait.min(self.settings.longest_park);
+        self.overload.until = self.overload.until.max(until);
+        self.tell_overloaded();
+        until
     }
 
     /// The server's hint or the profile's floor, spread, and whether it is a fraction of a second
@@ -245,7 +263,7 @@ impl Scheduler {
         let entry = self.queue.entry(ticket).expect("its attempt is alive");
         let lane = self.queue.lane_at(entry.lane).id;
         let first = self.keys_of(lane).map(|key| {
-            let parked = match self.keys.gate(key, lane.bucket, floor) {
+            let parked = match self.keys.gate(key, self.buckets.home(lane.bucket), floor) {
                 Gate::Shut { until, reason } if is_certain(reason) => until,
                 Gate::Open | Gate::Shut { .. } => floor,
             };
