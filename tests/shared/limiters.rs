@@ -398,6 +398,7 @@ impl Store for Late {
 }
 
 #[tokio::test(start_paused = true)]
+#[expect(clippy::disallowed_methods, reason = "the time is paused")]
 async fn a_payment_that_is_heard_of_late_is_made_anew() {
     let late = Late(MemoryStore::new(), Duration::from_secs(4), Once::new());
     let store = Arc::new(late);

@@ -167,7 +167,9 @@ fn a_process_that_was_halted_sends_nothing_that_was_paid_for_before() {
         pause(Duration::from_millis(time));
         signal(halted, "CONT");
     }
-    fleet.all_succeed().assert_at_most(30, SECOND);
+    // What each of its threads was just writing to a socket, nobody can take back.
+    let threads = thread::available_parallelism().unwrap().get();
+    fleet.all_succeed().assert_at_most(30 + threads, SECOND);
 }
 
 #[test]
