@@ -178,7 +178,8 @@ impl Control {
             return WAIT;
         }
         let pace = match room {
-            Room::Trial if !self.pace.is_known(key) => WAIT,
+            Room::Trial | Room::Look if !self.pace.is_known(key) => WAIT,
+            Room::Look => self.pace.gate_of_look(key, &self.timing, now),
             Room::AtOnce if !self.pace.is_strict(key) && self.timing.refuses_fast() => Gate::Open,
             _ => self.pace.gate(key, &self.timing, now),
         };
@@ -255,7 +256,7 @@ impl Control {
         let bursts = self.told || self.pace.is_window(key);
         control.resume.on_sent(hearing, bursts, now);
         control.cap.on_sent(now);
-        if control.cap.is_on_trial() {
+        if control.cap.is_on_trial(control.in_flight) {
             control.resume.rest(hearing, now);
         }
         let limit = control
@@ -402,7 +403,9 @@ impl Control {
         self.served += 1;
         self.timing.on_success(took);
         let may_try = self.pace.may_try();
-        self.keys[key.index()].cap.on_served(trail.others, may_try);
+        let on_the_way = self.timing.on_the_way();
+        let cap = &mut self.keys[key.index()].cap;
+        cap.on_served(trail.others, on_the_way, may_try, now);
         let scene = Scene {
             keys: self.keys.len(),
             told: self.told,

@@ -80,6 +80,16 @@ impl Learned {
         Gate::at(next, Reason::Pace, now)
     }
 
+    /// The same for a send that shall not be refused for its rate: two periods after the last.
+    pub(crate) fn gate_of_look(&self, key: KeyId, timing: &Timing, now: Time) -> Gate {
+        let gate = self.gate(key, timing, now);
+        let Some(last) = self.keys.get(key.index()).and_then(|track| track.last_sent) else {
+            return gate;
+        };
+        let apart = last.plus_secs(2.0 / self.rate(key));
+        gate.and(Gate::at(apart, Reason::Pace, now))
+    }
+
     /// Whether what is learned of the key is a window.
     pub(crate) fn is_window(&self, key: KeyId) -> bool {
         let track = self.keys.get(key.index());
@@ -141,6 +151,7 @@ impl Learned {
             track.next = track
                 .next
                 .plus_secs(period)
+                .min(now.plus_secs(DEBT * period))
                 .max(now.plus_secs(CATCH_UP * period));
             bracket.held += 1.0;
             bracket.quiet += 1.0;
@@ -167,7 +178,7 @@ impl Learned {
             }
         }
         let came_back = self.come_back(key, stamp, scene, now);
-        self.hold(key, scene, now).or(came_back)
+        self.hold(key, stamp, scene, now).or(came_back)
     }
 
     /// A request was refused and a quota explains it: it only does not count.
@@ -197,5 +208,7 @@ impl Learned {
     }
 }
 
+/// In periods: what went ahead of the pace, because something else set the clock, is not owed.
+const DEBT: f64 = 2.0;
 /// How much of a period a send waits at least, however late the ones before were.
 const CATCH_UP: f64 = 0.9;

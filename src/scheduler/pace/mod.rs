@@ -14,6 +14,7 @@ mod interval;
 mod knocks;
 mod learned;
 mod refusal;
+mod regrowth;
 mod window;
 
 pub use interval::IntervalSettings;
@@ -116,6 +117,14 @@ impl Pace {
             Self::Learned(learned) => learned.gate(key, timing, now),
             Self::Interval(interval) => interval.gate(key, now),
             Self::Off => Gate::Open,
+        }
+    }
+
+    /// The gate of a send that no rate should refuse.
+    pub(crate) fn gate_of_look(&self, key: KeyId, timing: &Timing, now: Time) -> Gate {
+        match self {
+            Self::Learned(learned) => learned.gate_of_look(key, timing, now),
+            Self::Interval(_) | Self::Off => self.gate(key, timing, now),
         }
     }
 

@@ -174,9 +174,14 @@ impl Learned {
     /// The bracket as this refusal leaves it, and how long the others of it wait.
     fn judge(&mut self, case: &Case<'_>, now: Time) -> (Bracket, f64) {
         let track = &mut self.keys[case.key];
-        let mut bracket = self.brackets[track.bracket].clone();
+        let index = track.bracket;
+        let mut bracket = self.brackets[index].clone();
         bracket.note_refused(case.key);
         let accepted = track.evidence.accepted_before(case.sent);
+        bracket.end_regrowth(accepted);
+        if track.evidence.anchor.is_none() || accepted >= 1.0 {
+            bracket.enter_block();
+        }
         if track.evidence.anchor.is_none() {
             track.first_refusal(&mut bracket, case, now);
         } else if accepted < 1.0 {
@@ -184,15 +189,21 @@ impl Learned {
         } else {
             track.refused_after(&mut bracket, case, now);
         }
-        if let Some(held) = bracket.before_probe.take() {
+        let probed = bracket.before_probe.take();
+        if let Some(held) = probed {
             let short_of_it = case.momentary < 2.0 * held && held >= 0.9 * bracket.low;
-            if accepted >= PROBE_COUNTS && short_of_it {
+            let members = self
+                .keys
+                .iter()
+                .filter(|other| other.bracket == index)
+                .count();
+            if accepted * members as f64 >= PROBE_COUNTS && short_of_it {
                 bracket.pace = held.min(bracket.high);
                 bracket.high = bracket.high.min(1.03 * held).max(bracket.pace);
             }
         }
-        bracket.restart();
-        (bracket, track.backoff)
+        bracket.on_refused(probed.is_some(), now);
+        (bracket, self.keys[case.key].backoff)
     }
 
     /// Starts the key's count anew at this refusal.
