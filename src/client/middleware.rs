@@ -27,12 +27,39 @@ impl Middleware for Limiter {
         extensions: &mut Extensions,
         next: Next<'_>,
     ) -> Result<Response> {
+        self.pass(request, extensions, next).await
+    }
+}
+
+/// What lies beyond the limiter: it sends an attempt.
+pub(super) trait Onward {
+    fn send(
+        &self,
+        request: Request,
+        extensions: &mut Extensions,
+    ) -> impl Future<Output = Result<Response>> + Send;
+}
+
+impl Onward for Next<'_> {
+    async fn send(&self, request: Request, extensions: &mut Extensions) -> Result<Response> {
+        self.clone().run(request, extensions).await
+    }
+}
+
+impl Limiter {
+    /// The whole way of one request, unless it is not the limiter's.
+    pub(super) async fn pass(
+        &self,
+        request: Request,
+        extensions: &mut Extensions,
+        next: impl Onward,
+    ) -> Result<Response> {
         let standing = Marks::standing(extensions, self);
         if standing == Standing::Inside {
-            return next.run(request, extensions).await;
+            return next.send(request, extensions).await;
         }
         let Some(profile) = self.admits(request.url()) else {
-            return next.run(request, extensions).await;
+            return next.send(request, extensions).await;
         };
         let mut ask = self.ask(&request, &profile, extensions);
         if standing == Standing::Under {
@@ -56,9 +83,7 @@ impl Middleware for Limiter {
         };
         walk.run(request, ask, extensions, next).await
     }
-}
 
-impl Limiter {
     /// What a request asks for: its extensions, else what the application's hook says, else the
     /// defaults.
     fn ask(&self, request: &Request, profile: &Profile, extensions: &Extensions) -> Ask {
@@ -138,7 +163,7 @@ impl Walk<'_> {
         request: Request,
         mut ask: Ask,
         extensions: &mut Extensions,
-        next: Next<'_>,
+        next: impl Onward,
     ) -> Result<Response> {
         self.spare = request.try_clone();
         if self.spare.is_none() {
@@ -204,10 +229,10 @@ impl Walk<'_> {
         permit: &Permit,
         mut request: Request,
         extensions: &mut Extensions,
-        next: &Next<'_>,
+        next: &impl Onward,
     ) -> Ended {
         let shown = Shown::put_key(permit.key(), &mut request, self.hops == 0);
-        let sent = wire::redirected(next.clone().run(request, extensions));
+        let sent = wire::redirected(next.send(request, extensions));
         let has_waited = || self.running.has_waited_below();
         let (result, to) = match permit.run(sent, has_waited).await {
             Ok(ended) => ended,

@@ -27,6 +27,8 @@ mod gate;
 mod key;
 mod limiter;
 mod permit;
+#[cfg(all(feature = "tower", feature = "reqwest"))]
+mod plain;
 mod renewal;
 mod seats;
 #[cfg(feature = "tower")]

@@ -322,7 +322,8 @@ impl Scheduler {
             },
             None if deadline > now => Refusal::AllKeysParked { until },
             None => Refusal::Deadline {
-                earliest: (until > now).then_some(until),
+                earliest: Some(until.max(lane.shut_until))
+                    .filter(|&until| until > now && until != Time::NEVER),
                 reason: lane.shut_reason,
             },
         };
