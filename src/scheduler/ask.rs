@@ -394,6 +394,30 @@ impl serde::Serialize for Fingerprint {
     }
 }
 
+#[cfg(feature = "serde")]
+impl<'de> serde::Deserialize<'de> for Fingerprint {
+    fn deserialize<D: serde::Deserializer<'de>>(from: D) -> Result<Self, D::Error> {
+        let text = Cow::<'_, str>::deserialize(from)?;
+        let wrong = || {
+            serde::de::Error::custom(format!(
+                "{text:?} is no fingerprint of a key: twelve hexadecimal digits, or anonymous"
+            ))
+        };
+        if text == "anonymous" {
+            return Ok(Self::ANONYMOUS);
+        }
+        if text.len() != 12 || !text.is_ascii() {
+            return Err(wrong());
+        }
+        let mut bytes = [0; 6];
+        for (byte, digits) in bytes.iter_mut().zip(text.as_bytes().chunks(2)) {
+            let digits = std::str::from_utf8(digits).map_err(|_| wrong())?;
+            *byte = u8::from_str_radix(digits, 16).map_err(|_| wrong())?;
+        }
+        Ok(Self(bytes))
+    }
+}
+
 impl fmt::Debug for Fingerprint {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         fmt::Display::fmt(self, f)

@@ -18,6 +18,7 @@ mod grants;
 pub mod groups;
 pub mod keys;
 mod loans;
+pub mod memory;
 pub mod mode;
 mod names;
 mod outcomes;

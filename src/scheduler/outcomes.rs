@@ -146,7 +146,7 @@ impl Scheduler {
             let what = self.keys.on_fault(key, fault, sent, now);
             self.tell_fault(key, what.as_ref());
             let retired = matches!(what, Some(What::Retired(_)));
-            self.control.on_fault(key, retired);
+            self.control.on_fault(key, retired, now);
             self.note(now, Some(key), what);
             if retired {
                 self.refuse_if_all_faulty(now);

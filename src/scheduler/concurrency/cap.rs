@@ -111,6 +111,29 @@ impl Cap {
         capped.served <= 1 || capped.looking && in_flight > capped.refused_beside
     }
 
+    /// The cap, if it stood its trial.
+    pub(crate) fn found(&self) -> Option<u32> {
+        match self.belief {
+            Belief::Capped(capped) if capped.served > 1 => Some(capped.refused_beside),
+            _ => None,
+        }
+    }
+
+    /// Begins with a cap that was found before.
+    pub(crate) fn recall(&mut self, cap: u32) {
+        self.belief = Belief::Capped(Capped {
+            refused_beside: cap,
+            first_refused: cap,
+            on_the_way: 0.0,
+            served: 2,
+            since: None,
+            tries: 0,
+            looking: false,
+            looks: 0,
+            passed: 0,
+        });
+    }
+
     /// A request was sent.
     pub(crate) fn on_sent(&mut self, now: Time) {
         if matches!(self.belief, Belief::Disproved) {

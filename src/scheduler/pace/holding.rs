@@ -117,7 +117,11 @@ impl Learned {
             .max()
             .unwrap_or(0)
             + u32::from(self.asked_to_wait);
-        let (budget, asked) = (self.budget.allows(), self.asked_to_wait);
+        let fears_ban = self
+            .keys
+            .iter()
+            .any(|track| track.bracket == index && track.fears_ban(now));
+        let (budget, asked) = (self.budget.allows() && !fears_ban, self.asked_to_wait);
         let bracket = &mut self.brackets[index];
         let unheard = bracket.pace * scene.timing.heard_after() * members;
         if !bracket.is_due(members, unheard) {
@@ -132,7 +136,7 @@ impl Learned {
                     bracket.pace = 0.995 * bracket.low;
                 }
             } else if budget && (knocks <= 2 || knocks <= 3 && room > 0.04 * bracket.pace)
-                || room > 0.25 * bracket.pace
+                || room > 0.25 * bracket.pace && !fears_ban
             {
                 // Where refusals are heard late, a step too far costs more of them.
                 let most = if scene.timing.refuses_fast() {

@@ -11,7 +11,7 @@ use crate::scheduler::timing::Timing;
 use super::bracket::Bracket;
 use super::evidence::Evidence;
 use super::grouping::Test;
-use super::knocks::{Budget, Knocks};
+use super::knocks::{Ban, Budget, Knocks};
 use super::{Changed, Scene, Stamp};
 
 /// The learned rates of one provider.
@@ -41,6 +41,10 @@ pub(super) struct KeyPace {
     /// The last send that was not refused.
     pub(super) last_accepted: Option<Time>,
     pub(super) knocks: Knocks,
+    /// It was banned for knocking.
+    pub(super) ban: Option<Ban>,
+    /// Denied in a row.
+    denied: u32,
     /// It was put into its bracket until a test shows whether it belongs there.
     pub(super) follows: bool,
     pub(super) out: bool,
@@ -75,7 +79,8 @@ impl Learned {
         let mut next = track.next;
         if let Some(window) = &self.brackets[track.bracket].window {
             let (sends, jitter) = (&track.evidence.sends, timing.jitter());
-            next = next.max(window.ready(sends, jitter, self.budget.allows(), now));
+            let may_try = self.may_try(key.index(), now);
+            next = next.max(window.ready(sends, jitter, may_try, now));
         }
         Gate::at(next, Reason::Pace, now)
     }
@@ -115,9 +120,11 @@ impl Learned {
         })
     }
 
-    /// Whether a refusal budget is left for a trial.
-    pub(crate) fn may_try(&self) -> bool {
-        self.budget.allows()
+    /// Whether a refusal of the key may be risked for a trial: what they cost is paid for, and they
+    /// bring no ban.
+    pub(crate) fn may_try(&self, key: usize, now: Time) -> bool {
+        let track = self.keys.get(key);
+        self.budget.allows() && track.is_none_or(|track| !track.fears_ban(now))
     }
 
     /// Whether the server has ever asked to wait.
@@ -169,9 +176,10 @@ impl Learned {
     ) -> Option<Changed> {
         self.budget.earn();
         self.on_test_served(key.index(), stamp.at, now);
+        self.track(key).denied = 0;
+        let may_try = self.may_try(key.index(), now);
         if let Some(window) = &mut self.brackets[self.keys[key.index()].bracket].window {
             let sends = &self.keys[key.index()].evidence.sends;
-            let may_try = self.budget.allows();
             window.on_accepted(sends, scene.timing.jitter(), may_try, stamp.at);
             if !self.keys[key.index()].evidence.blocked {
                 return None;
@@ -190,9 +198,22 @@ impl Learned {
         }
     }
 
-    /// The key is banned: what its refusals said about the rate is void.
-    pub(crate) fn forget_anchor(&mut self, key: KeyId) {
+    /// The server refused the key itself: what its refusals said about the rate is void.
+    pub(crate) fn on_fault(&mut self, key: KeyId) {
         self.track(key).evidence.forget_anchor();
+    }
+
+    /// The server denied a request for good. If that goes on, and the key had been refused often
+    /// just before, it is a ban.
+    pub(crate) fn on_denied(&mut self, key: KeyId, now: Time) {
+        let track = self.track(key);
+        track.denied = track.denied.saturating_add(1);
+        let knocks = track.knocks.count(Ban::WITHIN, now);
+        if track.denied == Ban::DENIALS
+            && let Some(ban) = Ban::after(knocks, track.ban, now)
+        {
+            track.ban = Some(ban);
+        }
     }
 
     /// A key is out of use, or in use again: whether it counts as one of its bracket.
@@ -205,6 +226,14 @@ impl Learned {
             self.keys.resize_with(key.index() + 1, KeyPace::default);
         }
         &mut self.keys[key.index()]
+    }
+}
+
+impl KeyPace {
+    /// Whether one refusal more of what is only tried could bring the ban that was seen before.
+    pub(super) fn fears_ban(&self, now: Time) -> bool {
+        let refusals = || self.knocks.count(Ban::WITHIN, now);
+        self.ban.is_some_and(|ban| !ban.allows(refusals()))
     }
 }
 

@@ -13,6 +13,7 @@ mod holding;
 mod interval;
 mod knocks;
 mod learned;
+mod memory;
 mod refusal;
 mod regrowth;
 mod window;
@@ -21,6 +22,7 @@ pub use interval::IntervalSettings;
 
 use interval::Interval;
 use learned::Learned;
+pub(super) use memory::{KeyPaceMemory, PaceMemory};
 
 /// What sets the pace where the server reports no quota.
 #[derive(Clone, Copy, Debug, Default, PartialEq)]
@@ -146,10 +148,10 @@ impl Pace {
         }
     }
 
-    /// Whether a refusal may be risked for a trial.
-    pub(crate) fn may_try(&self) -> bool {
+    /// Whether a refusal of the key may be risked for a trial.
+    pub(crate) fn may_try(&self, key: KeyId, now: Time) -> bool {
         match self {
-            Self::Learned(learned) => learned.may_try(),
+            Self::Learned(learned) => learned.may_try(key.index(), now),
             Self::Interval(_) | Self::Off => false,
         }
     }
@@ -221,10 +223,18 @@ impl Pace {
     }
 
     /// The server refused the key itself; `out` says whether it is out of use now.
-    pub(crate) fn on_fault(&mut self, key: KeyId, out: bool) {
+    pub(crate) fn on_fault(&mut self, key: KeyId, out: bool, now: Time) {
         if let Self::Learned(learned) = self {
-            learned.forget_anchor(key);
+            learned.on_fault(key);
+            learned.on_denied(key, now);
             learned.set_out(key, out);
+        }
+    }
+
+    /// The server denied a request for good.
+    pub(crate) fn on_denied(&mut self, key: KeyId, now: Time) {
+        if let Self::Learned(learned) = self {
+            learned.on_denied(key, now);
         }
     }
 

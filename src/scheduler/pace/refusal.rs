@@ -202,8 +202,16 @@ impl Learned {
                 bracket.high = bracket.high.min(1.03 * held).max(bracket.pace);
             }
         }
+        let track = &mut self.keys[case.key];
+        if track.fears_ban(now) {
+            // The next one may be the ban: only what was held for sure, and after a pause in which
+            // the fraction that the level lacked comes in.
+            let sure = 0.995 * bracket.low;
+            bracket.pace = bracket.pace.min(sure.max(0.25 * bracket.high));
+            track.next = track.next.max(now.plus_secs(2.0 / bracket.pace));
+        }
         bracket.on_refused(probed.is_some(), now);
-        (bracket, self.keys[case.key].backoff)
+        (bracket, track.backoff)
     }
 
     /// Starts the key's count anew at this refusal.
@@ -278,7 +286,7 @@ impl KeyPace {
             let flow = scene
                 .timing
                 .answer()
-                .map_or(0.0, |a| others / a / scene.keys as f64);
+                .map_or(0.0, |a| others / a.max(TICK) / scene.keys as f64);
             bracket.high = (accepted / used).max(flow);
             bracket.low = 0.0;
             bracket.pace = 0.5 * bracket.high;
