@@ -12,6 +12,7 @@ use crate::feedback::{Class, Profile};
 use crate::scheduler::events::{Ask, Cost, GaveUp, Name, Outcome, Replay};
 
 use super::body;
+use super::ear::Ear;
 use super::extension::{self, Hold, Report};
 use super::limiter::Limiter;
 use super::marks::{Marks, Running, Standing};
@@ -203,7 +204,11 @@ impl Walk<'_> {
                     (report.retry_at, report.why) =
                         (retry_at, why.or_else(|| too_far.map(|_| GaveUp::Attempts)));
                     let response = match claim {
-                        Some(claim) => body::holding(response, claim),
+                        Some(claim) => {
+                            let ear = is_event_stream(&response);
+                            let ear = ear.then(|| Ear::new(self.profile.clone()));
+                            body::holding(response, claim, ear)
+                        }
                         None => response,
                     };
                     return Ok(reported(response, report));

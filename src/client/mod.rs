@@ -38,6 +38,8 @@ mod watch;
 // The middleware of `reqwest`.
 #[cfg(feature = "reqwest")]
 mod body;
+#[cfg(feature = "reqwest")]
+mod ear;
 #[cfg(any(feature = "reqwest", feature = "tower"))]
 mod extension;
 #[cfg(feature = "reqwest")]

@@ -122,6 +122,11 @@ pub(crate) fn violated(id: &str) -> Key<'_> {
     }
 }
 
+/// Whether a text holds a word to the letter.
+pub(crate) fn holds(text: &[u8], word: &[u8]) -> bool {
+    text.windows(word.len()).any(|window| window == word)
+}
+
 /// Whether a text holds a word, in any case.
 pub(crate) fn contains(text: &[u8], word: &[u8]) -> bool {
     text.windows(word.len())

@@ -44,7 +44,9 @@ fn take<'a>(
             found.tally.part(key, part, value, Source::Header);
         }
         Meaning::Whole(key, form) => {
+            let before = found.tally.drafts.len();
             let says = forms::read(&mut found.tally, key, *form, value);
+            found.tally.listed(before);
             found.evidence.reason = found.evidence.reason.or(says);
         }
         Meaning::Wait(unit) => {

@@ -18,6 +18,7 @@ mod description;
 mod draft;
 mod durations;
 mod estimate;
+mod events;
 mod fields;
 mod findings;
 mod forms;
@@ -45,6 +46,7 @@ use self::vendors::{Part, Vendor};
 
 pub use description::{Anchor, Description, DescriptionError, Rule, Says, Sentence, Tells, Unit};
 pub use estimate::{Estimate, estimate};
+pub use events::read_event;
 pub use profile::Profile;
 
 /// Reads one response.

@@ -350,6 +350,12 @@ impl Control {
         self.pace.on_explained(key, &trail.stamp);
     }
 
+    /// What an attempt took was told after its answer.
+    pub(crate) fn settle(&mut self, key: KeyId, trail: &Trail, said: &Feedback) {
+        let ledger = self.keys[key.index()].ledger_mut(trail.bucket);
+        ledger.on_cost(&trail.spend, said);
+    }
+
     /// An attempt no longer takes a slot.
     pub(crate) fn on_ended(&mut self, key: KeyId, trail: &Trail) {
         let control = &mut self.keys[key.index()];

@@ -64,6 +64,23 @@ impl Scheduler {
         verdict
     }
 
+    /// An attempt that was answered, and whose slot is held for the body, says something more: an
+    /// error in the middle of a stream, or what the call used. It is learned from; the verdict on
+    /// the attempt stands.
+    pub fn amend(&mut self, ticket: Ticket, said: &Feedback, now: Time) {
+        let answered = |&index: &usize| self.attempts[index].answered;
+        let Some(index) = self.attempt_of(ticket).filter(answered) else {
+            return;
+        };
+        if said.class == Class::Ok {
+            let attempt = &self.attempts[index];
+            self.control.settle(attempt.key, &attempt.trail, said);
+        } else {
+            self.learn(index, ticket, &Outcome::Answered(said.clone()), now);
+        }
+        self.version += 1;
+    }
+
     /// Tells every part what an outcome says. Answers until when the request must stay away from
     /// the key that refused it, and from every key.
     fn learn(&mut self, index: usize, ticket: Ticket, outcome: &Outcome, now: Time) -> Learned {

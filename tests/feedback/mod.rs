@@ -6,6 +6,7 @@ mod claims;
 mod described;
 mod kinds;
 mod mutations;
+mod targets;
 
 use std::time::{Duration, SystemTime};
 
