@@ -17,11 +17,8 @@ use super::key::ApiKey;
 use super::limiter::Limiter;
 use super::permit::{Ticket, Verdict};
 
-/// Puts a [`Limiter`] in front of a service of `http` requests, or (with the feature `reqwest`) of
-/// one of `reqwest` requests, such as a plain `reqwest::Client`.
+/// Puts a [`Limiter`] in front of a service of `http` requests.
 ///
-/// A `reqwest` request goes the same way as through the middleware, but carries no extensions: what
-/// it asks for is said by [`ask_with`](crate::LimiterBuilder::ask_with). Of an `http` request:
 /// Every attempt passes the gates. A request says what it asks for by its extensions, as with the
 /// middleware; its response carries the [`Report`]. A slot is held until the headers, and a
 /// refusal is classified by status and headers alone. An error of the service counts as sent, so
@@ -58,8 +55,8 @@ impl<S> Layer<S> for LimiterLayer {
 /// A service behind a [`Limiter`].
 #[derive(Clone)]
 pub struct Limited<S> {
-    pub(super) limiter: Limiter,
-    pub(super) inner: S,
+    limiter: Limiter,
+    inner: S,
 }
 
 /// An error of the service, or paceline's own [`Error`].

@@ -5,7 +5,6 @@ mod config;
 mod demo;
 mod files;
 mod inspect;
-mod keys;
 mod man;
 mod mock;
 mod run;

@@ -45,9 +45,7 @@ impl Scheduler {
             ..Cancelled::default()
         };
         let mut spared = Vec::new();
-        // The youngest first: the oldest of a tenant is what the order of classes goes by, and would
-        // have to be found anew each time.
-        for ticket in self.queue.members(group).into_iter().rev() {
+        for ticket in self.queue.members(group) {
             let entry = self.queue.entry_mut(ticket).expect("members are alive");
             if spare.is_some_and(|spare| entry.priority >= spare) {
                 spared.push(ticket);
@@ -62,7 +60,6 @@ impl Scheduler {
                 cancelled.removed += 1;
             }
         }
-        spared.reverse();
         cancelled.spared = spared.len();
         (cancelled, spared)
     }

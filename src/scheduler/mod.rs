@@ -18,7 +18,6 @@ mod grants;
 pub mod groups;
 pub mod keys;
 mod loans;
-pub mod memory;
 pub mod mode;
 mod names;
 mod outcomes;
@@ -235,6 +234,7 @@ impl Scheduler {
     fn next_turn(&mut self, now: Time) -> Option<(Ticket, KeyId)> {
         self.queue.wake(now);
         self.throughput.look(self.queue.len() > 0, now);
+        self.control.set_waiting(self.queue.len());
         let (heads, mut next_gate) = self.queue.heads(self.version, now);
         let mut granted = None;
         let mut shut = std::mem::take(&mut self.shut_lanes);
@@ -323,8 +323,7 @@ impl Scheduler {
             },
             None if deadline > now => Refusal::AllKeysParked { until },
             None => Refusal::Deadline {
-                earliest: Some(until.max(lane.shut_until))
-                    .filter(|&until| until > now && until != Time::NEVER),
+                earliest: (until > now).then_some(until),
                 reason: lane.shut_reason,
             },
         };

@@ -16,6 +16,8 @@ pub(crate) struct Sends {
     total: f64,
     /// What was sent before the oldest entry.
     forgotten: f64,
+    /// The number of the last of it.
+    forgotten_number: u64,
 }
 
 /// Some sends, close together.
@@ -25,6 +27,8 @@ struct Entry {
     last: Time,
     /// All that was sent up to and with this entry.
     total: f64,
+    /// The number of its last send.
+    number: u64,
 }
 
 impl Sends {
@@ -34,6 +38,15 @@ impl Sends {
     const FRESH: usize = 512;
 
     pub(crate) fn push(&mut self, cost: f64, now: Time) {
+        let number = self
+            .entries
+            .back()
+            .map_or(self.forgotten_number, |last| last.number);
+        self.push_numbered(cost, number + 1, now);
+    }
+
+    /// The same for a send whose number was given elsewhere; numbers grow.
+    pub(crate) fn push_numbered(&mut self, cost: f64, number: u64, now: Time) {
         self.total += cost;
         if self.entries.len() >= Self::KEPT {
             self.merge();
@@ -42,6 +55,7 @@ impl Sends {
             first: now,
             last: now,
             total: self.total,
+            number,
         });
     }
 
@@ -70,6 +84,19 @@ impl Sends {
         self.total_before(self.entries.partition_point(|entry| entry.first <= moment))
     }
 
+    /// What was sent after the send of this number, at the same moment or later.
+    pub(crate) fn since(&self, number: u64) -> f64 {
+        let start = self.entries.partition_point(|entry| entry.number <= number);
+        self.total - self.total_before(start)
+    }
+
+    /// The number of the last send before `moment`; zero if none is known.
+    pub(crate) fn number_before(&self, moment: Time) -> u64 {
+        let end = self.entries.partition_point(|entry| entry.first < moment);
+        end.checked_sub(1)
+            .map_or(self.forgotten_number, |last| self.entries[last].number)
+    }
+
     /// What was sent after `moment`.
     pub(crate) fn after(&self, moment: Time) -> f64 {
         let start = self.entries.partition_point(|entry| entry.first <= moment);
@@ -94,8 +121,18 @@ impl Sends {
     pub(crate) fn forget_until(&mut self, moment: Time) {
         while let Some(oldest) = self.entries.front().filter(|entry| entry.last <= moment) {
             self.forgotten = oldest.total;
+            self.forgotten_number = oldest.number;
             self.entries.pop_front();
         }
+    }
+
+    /// The send of this number turned out to take so much more.
+    pub(crate) fn amend(&mut self, number: u64, by: f64) {
+        let index = self.entries.partition_point(|entry| entry.number < number);
+        for entry in self.entries.iter_mut().skip(index) {
+            entry.total += by;
+        }
+        self.total += by;
     }
 
     /// Takes out a send that the server did not count.
@@ -127,6 +164,7 @@ impl Sends {
                 Some(last) if entry.last.secs_since(last.first) <= quantum => {
                     last.last = entry.last;
                     last.total = entry.total;
+                    last.number = entry.number;
                 }
                 _ => self.entries.push_back(entry),
             }
@@ -135,6 +173,7 @@ impl Sends {
         while self.entries.len() > Self::KEPT / 2 {
             if let Some(oldest) = self.entries.pop_front() {
                 self.forgotten = oldest.total;
+                self.forgotten_number = oldest.number;
             }
         }
         self.entries.extend(fresh);
@@ -163,6 +202,20 @@ mod tests {
         assert_eq!(sends.after(at(70)), 4.0);
         assert_eq!(sends.reach_back(6.0, at(50)), Some((at(20), at(20))));
         assert_eq!(sends.reach_back(13.0, at(50)), None);
+    }
+
+    #[test]
+    fn what_was_sent_after_a_send_does_not_change_when_an_earlier_one_is_taken_out() {
+        let mut sends = Sends::default();
+        for number in 1..=10 {
+            sends.push_numbered(1.0, number, at(5));
+        }
+        assert_eq!(sends.since(7), 3.0);
+        sends.amend(2, -1.0);
+        assert_eq!(sends.since(7), 3.0);
+        assert_eq!(sends.since(1), 8.0);
+        assert_eq!(sends.number_before(at(5)), 0);
+        assert_eq!(sends.number_before(at(6)), 10);
     }
 
     #[test]

@@ -61,7 +61,6 @@ struct Flight {
     sequence: u64,
     job: u32,
     key: usize,
-    admitted: bool,
     served: bool,
 }
 
@@ -136,7 +135,6 @@ impl Oracle {
                 sequence: self.sequence,
                 job: job.index,
                 key,
-                admitted: reply.admitted,
                 served: reply.status == 200,
             }));
         }
@@ -164,9 +162,7 @@ impl Oracle {
             key: flight.key,
             tokens: job.tokens,
         };
-        if flight.admitted {
-            self.provider.finish(request, flight.served, now);
-        }
+        self.provider.finish(request, flight.served, now);
         if flight.served {
             self.served += 1;
             if self.served == FIRST {

@@ -11,7 +11,6 @@ mod logs;
 mod operating;
 mod provider;
 mod redirects;
-mod refusals;
 mod renewing;
 mod replays;
 mod runtimes;

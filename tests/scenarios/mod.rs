@@ -7,7 +7,6 @@
 mod explained;
 mod promises;
 mod report;
-mod second_run;
 
 use std::path::PathBuf;
 

@@ -6,5 +6,4 @@ mod groups;
 mod mode;
 mod order;
 mod properties;
-mod scopes;
 mod verdicts;

@@ -19,6 +19,8 @@ mod edge;
 mod model;
 mod reading;
 mod refill;
+mod rhythm;
+mod sight;
 mod window;
 
 use model::{Mark, Origin, Quota};
@@ -31,7 +33,7 @@ pub(crate) struct Ledger {
     /// How many were sent.
     sent: u64,
     /// The latest sends, while no quota is known: the first reading counts most of them.
-    unread: VecDeque<(Time, Cost)>,
+    unread: VecDeque<(u64, Time, Cost)>,
     /// Readings without a reset so far; each makes the next guess longer.
     guesses: u32,
     in_flight: u32,
@@ -83,12 +85,13 @@ impl Ledger {
         self.in_flight
     }
 
-    /// Whether an ask of this cost may go now.
-    pub(crate) fn gate(&mut self, cost: &Cost, timing: &Timing, now: Time) -> Gate {
+    /// Whether an ask of this cost may go now; `demand` is how many wait for it.
+    pub(crate) fn gate(&mut self, cost: &Cost, demand: usize, timing: &Timing, now: Time) -> Gate {
         let mut gate = Gate::Open;
         for quota in &mut self.quotas {
-            quota.advance(timing.jitter(), now);
-            let mut until = quota.ready(quota.price(cost), timing, now);
+            quota.advance(timing, now);
+            let price = quota.price(cost);
+            let mut until = quota.ready(price, price * demand as f64, timing, now);
             if until > now
                 && self.in_flight == 0
                 && let Some(scout) = quota.liveness(timing.jitter())
@@ -110,7 +113,7 @@ impl Ledger {
     ) -> Gate {
         let free = self.quotas.iter().filter_map(|quota| {
             let kept = reserve.of(quota.told_limit()?);
-            Some(quota.ready(quota.price(cost) + kept, timing, now))
+            Some(quota.ready(quota.price(cost) + kept, 0.0, timing, now))
         });
         reserve.gate(free.max().unwrap_or(now), now)
     }
@@ -140,14 +143,14 @@ impl Ledger {
             if self.unread.len() == UNREAD {
                 self.unread.pop_front();
             }
-            self.unread.push_back((now, *cost));
+            self.unread.push_back((self.sent, now, *cost));
         }
         let marks = self
             .quotas
             .iter_mut()
             .map(|quota| {
                 let price = quota.price(cost);
-                quota.on_sent(price, timing, now)
+                quota.on_sent(price, self.sent, timing, now)
             })
             .collect();
         Spend {
@@ -201,13 +204,15 @@ impl Ledger {
                 0.8 * cost
             };
             explained |= refused && told.remaining < least.max(f64::MIN_POSITIVE);
-            quota.advance(timing.jitter(), now);
+            quota.advance(timing, now);
             let origin = Origin {
                 order: spend.order,
                 at: spend.at,
                 cost,
                 mark: spend.marks.get(index).copied(),
                 refused,
+                hinted: feedback.wait.is_some(),
+                others: self.in_flight.saturating_sub(1),
             };
             quota.on_reading(&told, span, &origin, timing, now);
             if (quota.law, quota.limit) != before || index >= known {
@@ -223,22 +228,17 @@ impl Ledger {
         } else {
             self.unread = VecDeque::new();
         }
-        self.on_cost(spend, feedback);
-        explained
-    }
-
-    /// A response told what its request took.
-    pub(crate) fn on_cost(&mut self, spend: &Spend, feedback: &Feedback) {
         for &(dimension, actual) in &feedback.cost {
             self.settle(spend, dimension, actual);
         }
+        explained
     }
 
     /// An attempt never left: it is as if it had not been sent.
     pub(crate) fn refund(&mut self, spend: &Spend) {
-        for (index, quota) in self.quotas.iter_mut().enumerate() {
+        for quota in &mut self.quotas {
             let price = quota.price(&spend.cost);
-            quota.adjust(spend.marks.get(index).copied(), -price);
+            quota.adjust(spend.order, -price);
         }
     }
 
@@ -247,13 +247,13 @@ impl Ledger {
         if !actual.is_finite() || actual < 0.0 {
             return;
         }
-        for (index, quota) in self.quotas.iter_mut().enumerate() {
+        for quota in &mut self.quotas {
             if quota.dimension != dimension {
                 continue;
             }
             let reckoned = quota.price(&spend.cost);
             quota.learn_cost(actual);
-            quota.adjust(spend.marks.get(index).copied(), actual - reckoned);
+            quota.adjust(spend.order, actual - reckoned);
         }
     }
 
@@ -296,12 +296,12 @@ impl Ledger {
             // What was sent since is known by number only.
             let price = quota.price(&spend.cost);
             let since = self.sent.saturating_sub(spend.order) as f64;
-            quota.on_sent(price, timing, spend.at);
-            quota.on_sent(price * since, timing, now);
+            quota.on_sent(price, spend.order, timing, spend.at);
+            quota.on_sent(price * since, self.sent, timing, now);
         } else {
-            for &(at, cost) in &self.unread {
+            for &(number, at, cost) in &self.unread {
                 let price = quota.price(&cost);
-                quota.on_sent(price, timing, at);
+                quota.on_sent(price, number, timing, at);
             }
         }
         if self.quotas.len() >= MOST_QUOTAS {

@@ -110,8 +110,6 @@ pub(super) struct Seen {
     /// When the request that brought it was sent.
     pub(super) at: Time,
     pub(super) remaining: f64,
-    /// All that had been sent by then, the request included.
-    pub(super) spent: f64,
     pub(super) reset: Span,
 }
 

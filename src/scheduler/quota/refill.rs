@@ -3,6 +3,8 @@
 //! Used is its low end until the interval is within a fifth: the middle of a wide interval floods
 //! (a first reading of "all is left, back in 0 ms" allows every rate from zero to infinity).
 
+use crate::scheduler::sends::Sends;
+
 use super::reading::Seen;
 
 /// An interval for units per second.
@@ -75,7 +77,14 @@ impl Refill {
 
     /// A reading whose reset is too coarse to tell the rate: count what came back since another.
     /// `doubt` is what may or may not have been counted, `jitter` how far arrivals may shift.
-    pub(super) fn on_counts(&mut self, seen: &Seen, limit: f64, doubt: f64, jitter: f64) {
+    pub(super) fn on_counts(
+        &mut self,
+        seen: &Seen,
+        sends: &Sends,
+        limit: f64,
+        doubt: f64,
+        jitter: f64,
+    ) {
         let Some(base) = &self.base else {
             self.base = Some(seen.clone());
             return;
@@ -84,7 +93,8 @@ impl Refill {
         if span <= SHORTEST_COUNT {
             return;
         }
-        let back = seen.remaining - base.remaining + seen.spent - base.spent;
+        let sent = sends.since(base.order) - sends.since(seen.order);
+        let back = seen.remaining - base.remaining + sent;
         let low = (back - 1.0 - doubt) / (span + jitter);
         // What came back to a full bucket was lost, so a full one bounds nothing from above.
         let was_full = seen.remaining >= limit - 1.0 || base.remaining >= limit - 1.0;

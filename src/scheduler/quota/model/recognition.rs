@@ -1,0 +1,213 @@
+//! Which law a quota follows, told from how its readings move.
+
+use crate::scheduler::time::Time;
+
+use super::super::edge::Edge;
+use super::super::reading::Seen;
+use super::super::refill::Refill;
+use super::super::window::Counted;
+use super::{Law, Origin, Quota};
+
+/// How old sends are that the server does or does not count, in seconds.
+#[derive(Clone, Copy, Debug)]
+struct Ages {
+    /// At least this old is one that counts; zero if none surely does.
+    counted: f64,
+    /// At most this old is one that does not; infinite if none is known.
+    gone: f64,
+    /// Some of what was sent before surely counts.
+    partly: bool,
+}
+
+impl Quota {
+    /// The window's length by what the server counts: the ages of a send that still counts and of
+    /// one that does not, as of this request.
+    fn ages(&self, seen: &Seen, origin: &Origin, doubt: f64, jitter: f64) -> Ages {
+        let before = origin.at.plus_secs(-jitter);
+        let own = if origin.refused { 0.0 } else { origin.cost };
+        let most = (self.limit - seen.remaining - own).max(0.0);
+        let least = most - doubt;
+        let age = |at: Time| origin.at.secs_since(at);
+        let counted = (least > 0.0)
+            .then(|| self.sends.reach_back(least, before))
+            .flatten();
+        let gone = self.sends.reach_back(most + (0.02 * most).max(0.5), before);
+        Ages {
+            counted: counted.map_or(0.0, |(_, last)| (age(last) - jitter).max(0.0)),
+            gone: gone.map_or(f64::INFINITY, |(first, _)| age(first) + jitter),
+            partly: counted.is_some(),
+        }
+    }
+
+    pub(super) fn learn_refill(&mut self, seen: &Seen, doubt: f64, newer: bool, jitter: f64) {
+        if seen.reset.guessed {
+            return;
+        }
+        if seen.reset.exact && seen.reset.moment.is_none() {
+            self.refill
+                .on_exact(self.limit - seen.remaining, seen.reset.after);
+            if self.law == Law::Bucket && self.refill.is_disproved() {
+                self.law = Law::Unknown;
+                self.first = None;
+                self.refill = Refill::default();
+                self.window.forget_length();
+                self.window.forget_all();
+            }
+        } else if self.law == Law::Bucket && newer {
+            self.refill
+                .on_counts(seen, &self.sends, self.limit, doubt, jitter);
+        }
+    }
+
+    pub(super) fn tell_law_apart(
+        &mut self,
+        seen: &Seen,
+        origin: &Origin,
+        doubt: f64,
+        newer: bool,
+        jitter: f64,
+    ) {
+        match self.law {
+            Law::Unknown => self.law_of_moving_reset(seen, newer, jitter),
+            Law::Sliding => {
+                let ages = self.ages(seen, origin, doubt, jitter);
+                let longest = self.window.longest();
+                let count = self.window.on_count(ages.counted, ages.gone);
+                if self.window.longest() < longest {
+                    // What was predicted with the old length is void.
+                    self.epoch += 1;
+                }
+                match count {
+                    Counted::TooFew if newer => self.on_too_few(seen, origin, &ages, doubt, jitter),
+                    Counted::TooMany => self.on_odd_count(),
+                    // Some came back so early, but not all: it refills.
+                    Counted::FarFewer if ages.partly => self.become_bucket(),
+                    _ => {}
+                }
+            }
+            Law::Fixed => {}
+            Law::Bucket => {}
+        }
+    }
+
+    /// A bucket's reset is the time until it is full: it grows with what is used. A window's is a
+    /// moment, which stays where it is until it comes.
+    fn law_of_moving_reset(&mut self, seen: &Seen, newer: bool, jitter: f64) {
+        let Some(first) = &self.first else { return };
+        if seen.reset.guessed || first.reset.guessed {
+            self.first = Some(seen.clone());
+            return;
+        }
+        let (earlier, later) = if first.at <= seen.at {
+            (first, seen)
+        } else {
+            (seen, first)
+        };
+        if later.at.plus_secs(LEAST_SHIFT) >= earlier.reset.earliest {
+            // Something came back between the two, whatever the law. Where resets are too coarse to
+            // tell more, counts will: they find the length of a window, and a bucket is like one.
+            if seen.reset.exact {
+                if self.refill.is_likely() {
+                    self.law = Law::Bucket;
+                }
+            } else if newer && self.sends.total() >= 3.0 {
+                self.law = Law::Sliding;
+            }
+            self.first = Some(if newer { seen.clone() } else { first.clone() });
+            return;
+        }
+        let used = |reading: &Seen| (self.limit - reading.remaining).max(0.0);
+        // Rounding makes `used` up to one too high, and the reset what its span allows.
+        // How long it takes until then the server reckons itself: the way there does not matter.
+        let until = |reading: &Seen| {
+            let latest = reading.reset.latest.plus_secs(-jitter);
+            let least = reading.reset.earliest.secs_since(reading.at).max(0.0);
+            (least, latest.secs_since(reading.at).max(least).max(1e-4))
+        };
+        let (told, then) = (until(later), until(earlier));
+        let slowest = (used(earlier) - 1.0).max(0.0) / then.1;
+        let fastest = used(earlier) / then.0.max(1e-9);
+        let as_bucket = (
+            (used(later) - 1.0).max(0.0) / fastest,
+            used(later) / slowest,
+        );
+        let overlap = |a: (f64, f64), b: (f64, f64)| a.0 <= b.1 && b.0 <= a.1;
+        let may_be_bucket = overlap(told, as_bucket);
+        let moved = later.reset.middle().secs_since(earlier.reset.middle());
+        let slack = 0.5 * (later.reset.width() + earlier.reset.width());
+        let may_be_window = moved.abs() <= slack;
+        match (may_be_bucket, may_be_window) {
+            (true, false) => self.law = Law::Bucket,
+            (false, true) => self.become_window(seen, jitter),
+            (true, true) => {}
+            (false, false) => self.first = Some(seen.clone()),
+        }
+    }
+
+    /// Sends that were too young to have come back have: the window started anew, or is none.
+    fn on_too_few(&mut self, seen: &Seen, origin: &Origin, ages: &Ages, doubt: f64, jitter: f64) {
+        if !self.started_anew(seen, doubt, jitter) {
+            // Whatever took them, once is enough.
+            let taken = origin.at.plus_secs(jitter - ages.gone);
+            self.sends.forget_until(taken);
+            let back = self.window.take_until(taken);
+            self.correct(back);
+            self.on_odd_count();
+        }
+    }
+
+    /// A sliding window was predicted to have less: whether it started anew, at a moment told
+    /// before, with all of its limit.
+    fn started_anew(&mut self, seen: &Seen, doubt: f64, jitter: f64) -> bool {
+        let Some(last) = self.last.as_ref().filter(|_| !self.never_fixed) else {
+            return false;
+        };
+        let since = self.sends.since(last.order) - self.sends.since(seen.order);
+        let started = seen.at.plus_secs(LEAST_SHIFT) >= last.reset.earliest
+            && seen.reset.earliest > last.reset.earliest.plus_secs(0.5 * last.reset.width())
+            && seen.remaining >= self.limit - since - doubt - 2.0
+            && seen.remaining + 0.5 < self.limit.max(2.0);
+        if started {
+            self.law = Law::Fixed;
+            let given = self.window.given();
+            let (old, new) = ((&last.reset, last.at), (&seen.reset, seen.at));
+            self.edge = Some(Edge::found(old, new, given, jitter));
+        }
+        started
+    }
+
+    /// A count that no sliding window explains: a bucket, if that is no exception.
+    fn on_odd_count(&mut self) {
+        self.odd_counts += 1;
+        if self.odd_counts >= ODD_COUNTS {
+            self.odd_counts = 0;
+            if !self.window.give_in() {
+                self.become_bucket();
+            }
+        }
+    }
+
+    /// A reset that stays where it is. Where it is told too coarsely to tell the length of a window
+    /// by its first send, the whole limit is taken to come back at once, which most servers do.
+    fn become_window(&mut self, seen: &Seen, jitter: f64) {
+        if seen.reset.exact || self.never_fixed {
+            self.law = Law::Sliding;
+            return;
+        }
+        self.law = Law::Fixed;
+        let (first, given) = (self.window.oldest(), self.window.given());
+        let edge = Edge::joined(&seen.reset, seen.at, first, given, jitter);
+        self.edge = Some(edge);
+    }
+
+    fn become_bucket(&mut self) {
+        self.law = Law::Bucket;
+        self.refill = Refill::since(self.last.clone());
+    }
+}
+
+/// In seconds: a reset that moves by less may be rounding of both ends.
+const LEAST_SHIFT: f64 = 0.004;
+/// Counts that no sliding window explains, before it is taken for a bucket: other causes (a refund,
+/// another client) do not come three times.
+const ODD_COUNTS: u32 = 3;
