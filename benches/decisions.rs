@@ -176,3 +176,59 @@ fn release_a_hundred_thousand(bencher: Bencher<'_, '_>) {
             scheduler
         });
 }
+
+/// A tenth of those who wait belong to a group, which is cancelled: the bar is 5 ms for 10,000.
+#[divan::bench(sample_count = 20, sample_size = 1)]
+fn cancel_a_group_of_ten_thousand(bencher: Bencher<'_, '_>) {
+    bencher
+        .counter(ItemsCount::new(WAITERS / 10))
+        .with_inputs(|| {
+            let mut scheduler = blocked();
+            for n in 0..WAITERS {
+                let ask = Ask::new().tenant(format!("tenant {}", n % 1_000));
+                let ask = if n % 10 == 0 { ask.group("page") } else { ask };
+                scheduler
+                    .submit(ask, Time::from_nanos(n))
+                    .expect("there is room");
+            }
+            scheduler
+        })
+        .bench_local_values(|mut scheduler| {
+            let cancelled = scheduler.cancel_group(&"page".into(), None);
+            assert_eq!(cancelled.removed as u64, WAITERS / 10);
+            while scheduler.poll_refusal(Time::START).is_some() {}
+            scheduler
+        });
+}
+
+/// The same as a program sees it: 10,000 tasks that wait are told.
+#[divan::bench(sample_count = 20, sample_size = 1)]
+fn cancel_ten_thousand_tasks(bencher: Bencher<'_, '_>) {
+    let runtime = tokio::runtime::Builder::new_current_thread()
+        .enable_time()
+        .build()
+        .expect("a runtime");
+    bencher
+        .with_inputs(|| {
+            let limiter = paceline::Limiter::builder()
+                .max_concurrency(1)
+                .build()
+                .expect("valid");
+            runtime.block_on(async {
+                let held = limiter.acquire(Ask::new()).await.expect("it is free");
+                for _ in 0..WAITERS / 10 {
+                    let waits = limiter.acquire(Ask::new().group("page"));
+                    tokio::spawn(async { assert!(waits.await.is_err()) });
+                }
+                tokio::task::yield_now().await;
+                while limiter.depth().0 < WAITERS as usize / 10 {
+                    tokio::task::yield_now().await;
+                }
+                (limiter, held)
+            })
+        })
+        .bench_local_values(|(limiter, held)| {
+            assert_eq!(limiter.cancel("page").removed as u64, WAITERS / 10);
+            (limiter, held)
+        });
+}

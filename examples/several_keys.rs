@@ -1,4 +1,4 @@
-//! Several keys used as one: each request goes to the key that can serve it soonest.
+//! Five keys in a query parameter, used as one: each request goes to the key that can serve it soonest.
 //!
 //! `cargo run --example several_keys`
 
@@ -18,7 +18,7 @@ pub(crate) async fn main() -> Result<(), Box<dyn std::error::Error>> {
 
     // The rule is known here, so it is told: then nothing has to be refused to learn it.
     let limiter = Limiter::builder()
-        .keys(["first", "second", "third"].map(|secret| ApiKey::query("key", secret)))
+        .keys((1..=5).map(|n| ApiKey::query("applicationId", format!("key-{n}"))))
         .ceiling("1/50ms+20%")
         .build()?;
     let client = ClientBuilder::new(paceline::http_client().build()?)

@@ -3,6 +3,7 @@
 
 use std::time::Duration;
 
+use crate::feedback::Profile;
 use crate::scheduler::ceiling::Ceiling;
 use crate::scheduler::concurrency::Concurrency;
 use crate::scheduler::keys::{HintScope, Penalty};
@@ -23,6 +24,10 @@ use crate::scheduler::{Delays, TenantSettings};
 )]
 #[non_exhaustive]
 pub struct Settings {
+    /// The provider: the name of a vendor that is known, or a table that describes one in the
+    /// words of [`Description`](crate::feedback::Description). Default: known by the host of a
+    /// request. Read when the limiter is built.
+    pub profile: Option<Profile>,
     /// Whether limits are enforced, only observed, or off.
     pub mode: Mode,
     /// Hard rates that each key keeps for itself.
@@ -79,6 +84,7 @@ pub struct Settings {
 impl Default for Settings {
     fn default() -> Self {
         Self {
+            profile: None,
             mode: Mode::Enforce,
             ceilings: Vec::new(),
             shared_ceilings: Vec::new(),

@@ -81,6 +81,7 @@ pub use scheduler::events::{
 pub use scheduler::explain::Explanation;
 pub use scheduler::groups::Cancelled;
 pub use scheduler::keys::{HintScope, Penalty};
+pub use scheduler::memory::Snapshot;
 pub use scheduler::mode::Mode;
 pub use scheduler::reserve::Reserve;
 pub use scheduler::retry::RetrySettings;

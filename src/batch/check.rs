@@ -62,7 +62,7 @@ pub fn check(options: &Options) -> Result<Check, Error> {
     Hosts::check(options)?;
     let stream = options.input.is_stream();
     let mut index = match &options.input {
-        Input::File(path) if !stream => resume::index(path)?,
+        Input::File(path) if !stream => resume::index(path, options.rows.as_ref())?,
         _ => Index::of_stream(),
     };
     let journal = options

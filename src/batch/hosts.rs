@@ -133,7 +133,8 @@ impl Hosts {
                 provider
                     .profile
                     .clone()
-                    .or_else(|| options.profile.clone().filter(|_| is_home)),
+                    .or_else(|| options.profile.clone().filter(|_| is_home))
+                    .or_else(|| provider.settings.profile.clone()),
                 &provider.settings,
                 own.chain(&provider.keys).cloned().collect(),
             )?;
@@ -148,7 +149,9 @@ impl Hosts {
             Some(main) => main,
             None => {
                 let name = shown(home);
-                let (profile, keys) = (options.profile.clone(), options.keys.clone());
+                let profile = options.profile.as_ref();
+                let profile = profile.or(options.settings.profile.as_ref()).cloned();
+                let keys = options.keys.clone();
                 let urls = std::slice::from_ref(home);
                 let main = maker.client(&name, urls, profile, &options.settings, keys)?;
                 clients.insert(origin(home), Arc::clone(&main));

@@ -4,7 +4,8 @@
 //! its turn, [`send`] takes it through the limiter, [`ending`] says what the answer means,
 //! [`record`] writes that as a line, and [`output`] appends it. Beside that, [`ids`] knows every
 //! line in 24 bytes, [`resume`] what earlier runs did, [`inflight`] what was on its way when one
-//! was killed, and [`rewrite`] puts the output in order at the end. [`packed`] unpacks an input,
+//! was killed, and [`rewrite`] puts the output in order at the end. [`packed`] unpacks an input, [`rows`] makes
+//! lines of a table's rows,
 //! [`pipe`] takes records where the output is no file, [`usage`] counts what answers cost. [`run`](mod@run) is the loop
 //! that holds it together.
 
@@ -30,6 +31,7 @@ mod recording;
 mod request;
 mod resume;
 mod rewrite;
+mod rows;
 mod run;
 mod said;
 mod secrets;
@@ -43,6 +45,7 @@ mod usage;
 pub use check::{Check, Share, check};
 pub use error::Error;
 pub use options::{Input, Options, Provider, Replays, Show};
+pub use rows::{Rows, RowsError};
 pub use run::run;
 pub use signals::Signal;
 pub use summary::{Cause, Outcome, Summary};

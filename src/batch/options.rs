@@ -13,12 +13,16 @@ use crate::feedback::Profile;
 use crate::scheduler::events::Fingerprint;
 use crate::shared::Sharing;
 
+use super::rows::Rows;
+
 /// What a run is told to do. Everything but the input has a default.
 #[derive(Debug)]
 #[non_exhaustive]
 pub struct Options {
     /// Where lines come from.
     pub input: Input,
+    /// What each row asks for, where the input is a table. Default: its lines are requests.
+    pub rows: Option<Rows>,
     /// Where records go. Default: stdout, of which nothing can be resumed.
     pub output: Option<PathBuf>,
     /// What relative URLs are resolved against.
@@ -138,6 +142,7 @@ impl Options {
         };
         Self {
             input,
+            rows: None,
             output: None,
             base_url: None,
             keys: Vec::new(),

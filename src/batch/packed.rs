@@ -1,33 +1,37 @@
 //! A file as it is read: as it lies there, or unpacked on the way where its name says so.
 //!
-//! Unpacking takes some ten kilobytes, whatever the file is.
+//! Unpacking gzip takes some ten kilobytes, whatever the file is; zstd takes the window that the
+//! file was packed with, 8 MiB as a rule.
 
 use std::fs::File;
-use std::io::{self, Read};
+use std::io::{self, BufRead, BufReader, Read};
 use std::path::Path;
 
 use flate2::read::MultiGzDecoder;
+use ruzstd::decoding::errors::{FrameDecoderError, ReadFrameHeaderError};
+use ruzstd::decoding::{BlockDecodingStrategy, FrameDecoder};
 
 /// A file to read from.
 pub(crate) enum Unpacked {
     Plain(File),
     /// Boxed, since it is large. Files of several members are one, as `cat` joins them.
     Gzip(Box<MultiGzDecoder<File>>),
+    Zstd(Box<Frames<BufReader<File>>>),
 }
 
 impl Unpacked {
-    /// Opens a file; one whose name ends in `.gz` is gzip.
+    /// Opens a file; one whose name ends in `.gz` is gzip, in `.zst` zstd.
     ///
     /// # Errors
     ///
     /// It cannot be opened.
     pub(crate) fn open(path: &Path) -> io::Result<Self> {
         let file = File::open(path)?;
-        let gzip = path
-            .extension()
-            .is_some_and(|ending| ending.eq_ignore_ascii_case("gz"));
-        Ok(if gzip {
+        let ending = path.extension().unwrap_or_default();
+        Ok(if ending.eq_ignore_ascii_case("gz") {
             Self::Gzip(Box::new(MultiGzDecoder::new(file)))
+        } else if ending.eq_ignore_ascii_case("zst") {
+            Self::Zstd(Box::new(Frames::new(BufReader::new(file))))
         } else {
             Self::Plain(file)
         })
@@ -36,20 +40,95 @@ impl Unpacked {
 
 impl Read for Unpacked {
     fn read(&mut self, buffer: &mut [u8]) -> io::Result<usize> {
-        match self {
-            Self::Plain(file) => file.read(buffer),
-            Self::Gzip(gzip) => gzip.read(buffer).map_err(|error| match error.kind() {
-                io::ErrorKind::Interrupted => error,
-                io::ErrorKind::UnexpectedEof => {
-                    io::Error::new(error.kind(), "the gzip file is cut off")
-                }
-                kind => io::Error::new(
-                    kind,
-                    format!("{error} (its name ends in .gz, so it is read as gzip)"),
-                ),
-            }),
+        let (read, ending, kind) = match self {
+            Self::Plain(file) => return file.read(buffer),
+            Self::Gzip(gzip) => (gzip.read(buffer), ".gz", "gzip"),
+            Self::Zstd(zstd) => (zstd.read(buffer), ".zst", "zstd"),
+        };
+        read.map_err(|error| match error.kind() {
+            io::ErrorKind::Interrupted => error,
+            io::ErrorKind::UnexpectedEof => {
+                io::Error::new(error.kind(), format!("the {kind} file is cut off"))
+            }
+            code => io::Error::new(
+                code,
+                format!("{error} (its name ends in {ending}, so it is read as {kind})"),
+            ),
+        })
+    }
+}
+
+/// The frames of a zstd file, one after the other, as `cat` joins them.
+pub(crate) struct Frames<R> {
+    source: R,
+    frame: FrameDecoder,
+    /// Whether a frame was begun.
+    begun: bool,
+}
+
+impl<R: BufRead> Frames<R> {
+    fn new(source: R) -> Self {
+        Self {
+            source,
+            frame: FrameDecoder::new(),
+            begun: false,
         }
     }
+
+    /// Begins the next frame. False at the end.
+    fn begin(&mut self) -> io::Result<bool> {
+        loop {
+            if self.source.fill_buf()?.is_empty() {
+                return Ok(false);
+            }
+            match self.frame.reset(&mut self.source) {
+                Ok(()) => return Ok(true),
+                Err(FrameDecoderError::ReadFrameHeaderError(ReadFrameHeaderError::SkipFrame {
+                    length,
+                    ..
+                })) => {
+                    let mut skipped = (&mut self.source).take(length.into());
+                    io::copy(&mut skipped, &mut io::sink())?;
+                }
+                Err(error) => return Err(said(&error)),
+            }
+        }
+    }
+}
+
+impl<R: BufRead> Read for Frames<R> {
+    fn read(&mut self, buffer: &mut [u8]) -> io::Result<usize> {
+        loop {
+            if !self.begun {
+                if !self.begin()? {
+                    return Ok(0);
+                }
+                self.begun = true;
+            }
+            while self.frame.can_collect() == 0 && !self.frame.is_finished() {
+                let one = BlockDecodingStrategy::UptoBlocks(1);
+                let decoded = self.frame.decode_blocks(&mut self.source, one);
+                decoded.map_err(|error| said(&error))?;
+            }
+            if self.frame.can_collect() > 0 {
+                return self.frame.read(buffer);
+            }
+            self.begun = false;
+        }
+    }
+}
+
+/// The error of a frame; one that ends too soon says so.
+fn said(error: &FrameDecoderError) -> io::Error {
+    let mut cause: Option<&(dyn std::error::Error + 'static)> = Some(error);
+    while let Some(error) = cause {
+        let io = error.downcast_ref::<io::Error>();
+        if io.is_some_and(|error| error.kind() == io::ErrorKind::UnexpectedEof) {
+            return io::ErrorKind::UnexpectedEof.into();
+        }
+        cause = error.source();
+    }
+    io::Error::other("it is broken, or no zstd")
 }
 
 /// What a file whose name does not say so begins with, and what to do about it.
@@ -57,7 +136,7 @@ pub(crate) fn packed_unawares(start: &[u8]) -> Option<&'static str> {
     if start.starts_with(GZIP) {
         Some("the input is gzip: end its name in .gz, or pipe it through gunzip -c")
     } else if start.starts_with(ZSTD) {
-        Some("the input is zstd: pipe it through zstd -dc")
+        Some("the input is zstd: end its name in .zst, or pipe it through zstd -dc")
     } else {
         None
     }

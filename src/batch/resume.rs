@@ -11,8 +11,8 @@ use super::error::Error;
 use super::ids::{self, Id, Index, Place, State};
 use super::input::{Line, Lines, Named};
 use super::output::{Damage, Journal};
-use super::packed::Unpacked;
 use super::record::Stored;
+use super::rows::{self, Rows};
 
 /// What earlier runs have left in the output.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -31,15 +31,13 @@ pub(crate) struct Earlier {
 /// # Errors
 ///
 /// The file cannot be read, or an id stands on two lines.
-pub(crate) fn index(path: &Path) -> Result<Index, Error> {
+pub(crate) fn index(path: &Path, rows: Option<&Rows>) -> Result<Index, Error> {
     let open = |source| Error::OpenInput {
         path: path.to_owned(),
         source,
     };
-    let mut lines = Lines::new(BufReader::with_capacity(
-        CHUNK,
-        Unpacked::open(path).map_err(open)?,
-    ));
+    let source = rows::open(path, rows).map_err(open)?;
+    let mut lines = Lines::new(BufReader::with_capacity(CHUNK, source));
     let (mut index, mut buffer) = (Index::of_file(), Vec::new());
     while let Some(line) = next(&mut lines, &mut buffer)? {
         match line {
@@ -58,7 +56,7 @@ pub(crate) fn index(path: &Path) -> Result<Index, Error> {
     if count > 0 {
         return Err(Error::Duplicates {
             count,
-            examples: describe(path, &pairs)?,
+            examples: describe(path, rows, &pairs)?,
         });
     }
     Ok(index)
@@ -210,15 +208,13 @@ pub(crate) fn next<R: io::BufRead>(
 }
 
 /// The ids of duplicate lines, which the index does not have as text.
-fn describe(path: &Path, pairs: &[(u32, u32)]) -> Result<String, Error> {
+fn describe(path: &Path, rows: Option<&Rows>, pairs: &[(u32, u32)]) -> Result<String, Error> {
     let open = |source| Error::OpenInput {
         path: path.to_owned(),
         source,
     };
-    let mut lines = Lines::new(BufReader::with_capacity(
-        CHUNK,
-        Unpacked::open(path).map_err(open)?,
-    ));
+    let source = rows::open(path, rows).map_err(open)?;
+    let mut lines = Lines::new(BufReader::with_capacity(CHUNK, source));
     let (mut buffer, mut texts) = (Vec::new(), Vec::new());
     while let (true, Some(line)) = (texts.len() < pairs.len(), next(&mut lines, &mut buffer)?) {
         if let (Line::Text(text), Some((first, _))) = (
@@ -265,7 +261,7 @@ mod tests {
         let dir = tempfile::tempdir().expect("a folder");
         let (input, output) = (dir.path().join("in"), dir.path().join("out"));
         fs::write(&input, lines.join("\n")).expect("written");
-        let mut index = index(&input)?;
+        let mut index = index(&input, None)?;
         let mut journal = Journal::open(&output)?;
         for (line, text) in records {
             journal.append(&record(&Named::of(*line, text.as_bytes()).text))?;

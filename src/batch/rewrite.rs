@@ -207,7 +207,7 @@ mod tests {
         let (input, output) = (dir.path().join("in"), dir.path().join("out"));
         fs::write(&input, lines.join("\n")).expect("written");
         fs::write(&output, records.concat()).expect("written");
-        let mut index = resume::index(&input).expect("an input");
+        let mut index = resume::index(&input, None).expect("an input");
         let mut journal = Journal::open(&output).expect("an output");
         let earlier = resume::read_back(&mut index, &mut journal, false).expect("an output");
         let never = AtomicBool::new(false);
@@ -324,7 +324,7 @@ mod tests {
         symlink(&output, &link).expect("linked");
         let input = dir.path().join("in");
         fs::write(&input, AB.join("\n")).expect("written");
-        let mut index = resume::index(&input).expect("an input");
+        let mut index = resume::index(&input, None).expect("an input");
         let mut journal = Journal::open(&link).expect("an output");
         let earlier = resume::read_back(&mut index, &mut journal, false).expect("an output");
         rewrite(

@@ -23,10 +23,10 @@ use super::ids::Index;
 use super::inflight::InFlight;
 use super::options::{Input, Options, Replays};
 use super::output::Journal;
-use super::packed::Unpacked;
 use super::pipe::Pipe;
 use super::progress::{Progress, Status};
 use super::resume::{self, Earlier};
+use super::rows;
 use super::send::{Done, Sender};
 use super::signals::{Signal, Signals};
 use super::source::{self, Batch, Plan, Seen, SharedIndex, Work};
@@ -101,7 +101,7 @@ pub async fn run(options: Options) -> Result<Outcome, Error> {
 /// Checks input and output, and finds what is left to do.
 fn open(options: &Options, stream: bool) -> Result<(Journal, Index, Earlier), Error> {
     let mut index = match &options.input {
-        Input::File(path) if !stream => resume::index(path)?,
+        Input::File(path) if !stream => resume::index(path, options.rows.as_ref())?,
         _ => Index::of_stream(),
     };
     let mut journal = match &options.output {
@@ -139,6 +139,7 @@ pub(crate) fn read(
         base: options.base_url.clone(),
         retry_failed: options.retry_failed,
         limit: options.limit,
+        rows: options.rows.clone(),
         output: options.output.clone(),
         seen: Arc::clone(seen),
     };
@@ -149,9 +150,17 @@ pub(crate) fn read(
                 path: path.clone(),
                 source,
             };
-            source::of_stream(Unpacked::open(path).map_err(open)?, index.clone(), plan)
+            let stream = rows::open(path, options.rows.as_ref()).map_err(open)?;
+            source::of_stream(stream, index.clone(), plan)
         }
-        Input::Stdin => source::of_stream(io::stdin(), index.clone(), plan),
+        Input::Stdin => match &options.rows {
+            None => source::of_stream(io::stdin(), index.clone(), plan),
+            Some(rows) => {
+                let lines = rows.lines_of(io::stdin(), b',');
+                let fail = |source| Error::ReadInput { line: 0, source };
+                source::of_stream(lines.map_err(fail)?, index.clone(), plan)
+            }
+        },
     }
 }
 

@@ -17,10 +17,10 @@ use xxhash_rust::xxh3::xxh3_128_with_seed;
 use super::error::Error;
 use super::ids::{Id, Index, Place, State};
 use super::input::{Line, Lines, Named};
-use super::packed::Unpacked;
 use super::record::RequestId;
 use super::request::{BadLine, Reader, Request};
 use super::resume::{self, Arrival, Shift};
+use super::rows::{self, Rows};
 
 /// A line that is to be done.
 #[derive(Debug)]
@@ -110,6 +110,8 @@ pub(crate) struct Plan {
     pub(crate) retry_failed: bool,
     /// At most so many lines.
     pub(crate) limit: Option<u64>,
+    /// What each row asks for, where the input is a table.
+    pub(crate) rows: Option<Rows>,
     /// Where records of earlier runs are.
     pub(crate) output: Option<PathBuf>,
     pub(crate) seen: Arc<Seen>,
@@ -132,7 +134,7 @@ pub(crate) fn of_file(
         path: path.to_owned(),
         source,
     };
-    let file = Unpacked::open(path).map_err(fail)?;
+    let file = rows::open(path, plan.rows.as_ref()).map_err(fail)?;
     start(file, index, plan, false).map_err(fail)
 }
 
@@ -419,6 +421,7 @@ mod tests {
             base,
             retry_failed: false,
             limit: None,
+            rows: None,
             output: None,
             seen: Arc::default(),
         }
@@ -448,7 +451,7 @@ mod tests {
     #[test]
     fn what_is_done_is_not_handed_over_again() {
         let (_dir, path) = file(THREE);
-        let index = SharedIndex::new(resume::index(&path).expect("fine"));
+        let index = SharedIndex::new(resume::index(&path, None).expect("fine"));
         index.lock().set(Place::of_line(1), State::Succeeded, 0);
         index.lock().set(Place::of_line(3), State::Failed, 0);
         let work = all(of_file(&path, index.clone(), plan()).expect("open")).expect("fine");
@@ -466,7 +469,7 @@ mod tests {
     fn a_request_has_the_same_id_in_every_run_until_a_failure_is_done_again() {
         let id = |state| {
             let (_dir, path) = file(THREE);
-            let index = SharedIndex::new(resume::index(&path).expect("fine"));
+            let index = SharedIndex::new(resume::index(&path, None).expect("fine"));
             index.lock().set(Place::of_line(1), state, 0);
             let plan = Plan {
                 retry_failed: true,
@@ -483,7 +486,7 @@ mod tests {
     #[test]
     fn a_line_that_was_changed_since_the_check_stops_the_run() {
         let (_dir, path) = file(THREE);
-        let index = SharedIndex::new(resume::index(&path).expect("fine"));
+        let index = SharedIndex::new(resume::index(&path, None).expect("fine"));
         std::fs::write(&path, THREE.replace("\"b\"", "\"B\"")).expect("written");
         let error = all(of_file(&path, index, plan()).expect("open")).expect_err("changed");
         assert!(error.to_string().contains("line 3"), "{error}");
@@ -492,7 +495,7 @@ mod tests {
     #[test]
     fn lines_that_were_added_since_the_check_wait_for_the_next_run() {
         let (_dir, path) = file(THREE);
-        let index = SharedIndex::new(resume::index(&path).expect("fine"));
+        let index = SharedIndex::new(resume::index(&path, None).expect("fine"));
         std::fs::write(&path, format!("{THREE}{{\"custom_id\":\"d\"}}\n")).expect("written");
         let work = all(of_file(&path, index, plan()).expect("open")).expect("fine");
         assert_eq!(ids(&work), ["a", "b", "c"]);

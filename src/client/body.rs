@@ -12,6 +12,7 @@ use http_body_util::BodyExt;
 use reqwest::{Body, Response, ResponseBuilderExt, Url};
 
 use super::claim::Claim;
+use super::ear::Ear;
 use super::watch;
 
 /// Reads the start of a body, and gives the response back as it was.
@@ -43,12 +44,13 @@ pub(super) async fn peek(response: Response) -> (Response, Bytes) {
         read,
         rest: body,
         held: None,
+        ear: None,
     });
     (rebuilt(parts, body, url), slice.freeze())
 }
 
-/// The same response, whose slot is held until the end of its body.
-pub(super) fn holding(response: Response, claim: Claim) -> Response {
+/// The same response, whose slot is held until the end of its body. An `ear` hears what passes.
+pub(super) fn holding(response: Response, claim: Claim, ear: Option<Ear>) -> Response {
     let url = response.url().clone();
     let (parts, rest) = http::Response::<Body>::from(response).into_parts();
     if let Some(watch) = claim.watch() {
@@ -58,6 +60,7 @@ pub(super) fn holding(response: Response, claim: Claim) -> Response {
         read: VecDeque::new(),
         rest,
         held: Some(claim),
+        ear,
     });
     rebuilt(parts, body, url)
 }
@@ -82,6 +85,7 @@ struct Whole {
     rest: Body,
     /// Dropped at the end of the body, at its failure, or with it.
     held: Option<Claim>,
+    ear: Option<Ear>,
 }
 
 impl http_body::Body for Whole {
@@ -101,6 +105,12 @@ impl http_body::Body for Whole {
             Some(claim) => watch::watched_step(claim, context, step),
             None => return step(context),
         };
+        if let (Some(ear), Some(claim), Poll::Ready(Some(Ok(frame)))) =
+            (&mut whole.ear, &whole.held, &frame)
+            && let Some(data) = frame.data_ref()
+        {
+            ear.hear(data, |said| claim.amend(said));
+        }
         let ended = match &frame {
             Poll::Ready(None | Some(Err(_))) => true,
             Poll::Ready(Some(Ok(_))) => whole.rest.is_end_stream(),

@@ -3,6 +3,8 @@
 use std::sync::Arc;
 use std::task::{Poll, Waker};
 
+#[cfg(feature = "reqwest")]
+use crate::feedback::Feedback;
 use crate::scheduler::events::{Outcome, Refusal, Verdict};
 
 use super::gate::Gate;
@@ -80,6 +82,16 @@ impl Claim {
         let seat = self.seat();
         self.gate.act(|inner, now, wakes| {
             inner.seats.charge(seat, times, now);
+            self.gate.pump(inner, now, wakes);
+        });
+    }
+
+    /// The body of its answer says something more.
+    #[cfg(feature = "reqwest")]
+    pub(super) fn amend(&self, said: &Feedback) {
+        let seat = self.seat();
+        self.gate.act(|inner, now, wakes| {
+            inner.seats.amend(seat, said, now);
             self.gate.pump(inner, now, wakes);
         });
     }

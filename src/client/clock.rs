@@ -77,6 +77,12 @@ impl Clock {
     }
 }
 
+/// Seconds since 1970; none before that.
+pub(super) fn seconds(wall: SystemTime) -> u64 {
+    let since = wall.duration_since(SystemTime::UNIX_EPOCH);
+    since.map_or(0, |since| since.as_secs())
+}
+
 /// A clock that catches up with the time that the machine was suspended.
 #[derive(Debug)]
 pub(super) struct Waking {

@@ -20,11 +20,12 @@ use crate::scheduler::Scheduler;
 use crate::scheduler::events::{Ask, Change, Name, Priority, Reason, Refusal, What};
 use crate::scheduler::explain::Explanation;
 use crate::scheduler::groups::Cancelled;
+use crate::scheduler::memory::Snapshot;
 use crate::scheduler::mode::Mode;
 
 use super::buyer::Buyer;
 use super::claim::Claim;
-use super::clock::Waking;
+use super::clock::{Waking, seconds};
 use super::key::ApiKey;
 use super::renewal::Renewals;
 use super::seats::{Seats, State, Taken, UNHEARD, Wakes};
@@ -184,6 +185,13 @@ impl Gate {
     /// What the first in turn waits for.
     pub(crate) fn waits_for(&self) -> Option<Reason> {
         self.lock().seats.machine.waits_for()
+    }
+
+    /// What was learned so far.
+    pub(crate) fn snapshot(&self) -> Snapshot {
+        let taken = seconds(self.clock.wall());
+        self.act(|inner, now, _| inner.seats.machine.snapshot(now))
+            .taken_at(taken)
     }
 
     /// What the machine is up to.

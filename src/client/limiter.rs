@@ -15,21 +15,22 @@ use tokio_util::sync::CancellationToken;
 use crate::config::Settings;
 use crate::error::{Error, Kind};
 use crate::feedback::Profile;
-use crate::scheduler::Scheduler;
 use crate::scheduler::ceiling::Ceiling;
 use crate::scheduler::concurrency::Concurrency;
 use crate::scheduler::events::{Ask, Change, Name, Outcome, Priority, Reason};
 use crate::scheduler::explain::Explanation;
 use crate::scheduler::groups::Cancelled;
 use crate::scheduler::keys::{HintScope, Penalty};
+use crate::scheduler::memory::Snapshot;
 use crate::scheduler::mode::Mode;
 use crate::scheduler::pace::PaceSettings;
 use crate::scheduler::reserve::Reserve;
 use crate::scheduler::retry::RetrySettings;
 use crate::scheduler::shedding::Shedding;
-use crate::scheduler::{Delays, TenantSettings};
+use crate::scheduler::{Delays, Scheduler, TenantSettings, Time};
 
 use super::buyer::Opening;
+use super::clock::{Clock, seconds};
 use super::ending::Tokens;
 #[cfg(feature = "reqwest")]
 use super::front::{AskWith, Front};
@@ -251,6 +252,21 @@ impl Limiter {
         self.gate().explain()
     }
 
+    /// What it has learned, for a later limiter of the same provider:
+    /// [`LimiterBuilder::restore`]. It holds fingerprints of keys, never keys; with the feature
+    /// `serde` it can be written to a file.
+    ///
+    /// ```
+    /// # fn example(limiter: &paceline::Limiter) -> Result<(), paceline::Error> {
+    /// let learned = limiter.snapshot();
+    /// let next = paceline::Limiter::builder().restore(learned).build()?;
+    /// # Ok(()) }
+    /// ```
+    #[must_use]
+    pub fn snapshot(&self) -> Snapshot {
+        self.gate().snapshot()
+    }
+
     /// Whether limits are enforced.
     #[must_use]
     pub fn mode(&self) -> Mode {
@@ -375,6 +391,7 @@ pub struct LimiterBuilder {
     keys: Vec<ApiKey>,
     renewals: Renewals,
     seed: Option<u64>,
+    learned: Option<Snapshot>,
     #[cfg(feature = "reqwest")]
     hosts: Vec<String>,
     #[cfg(feature = "reqwest")]
@@ -386,7 +403,8 @@ pub struct LimiterBuilder {
 }
 
 impl LimiterBuilder {
-    /// What is known about the vendor. Default: what its host says.
+    /// What is known about the vendor: a known one, or one that you describe with
+    /// [`Description`](crate::feedback::Description). Default: what its host says.
     pub fn profile(mut self, profile: Profile) -> Self {
         self.profile = Some(profile);
         self
@@ -592,6 +610,15 @@ impl LimiterBuilder {
         self
     }
 
+    /// Begins with what another limiter of the same provider had learned: it starts without the
+    /// refusals that cost it, holds the waits that the server asked for, and counts what was spent
+    /// of the ceilings. What is old is believed less ([`Snapshot`]), and what is about keys that
+    /// this limiter does not have is passed over.
+    pub fn restore(mut self, learned: Snapshot) -> Self {
+        self.learned = Some(learned);
+        self
+    }
+
     /// Decides the jitter. Default: another one each time.
     pub fn seed(mut self, seed: u64) -> Self {
         self.seed = Some(seed);
@@ -608,10 +635,11 @@ impl LimiterBuilder {
             return Err(fault);
         }
         self.keys.iter().try_for_each(ApiKey::check)?;
+        let profile = self.profile.or_else(|| self.settings.profile.clone());
         #[cfg(feature = "reqwest")]
         let front = Front::new(
             &self.hosts,
-            self.profile.clone(),
+            profile.clone(),
             self.ask_with,
             !self.keys.is_empty() || !self.renewals.is_empty(),
         )?;
@@ -626,13 +654,18 @@ impl LimiterBuilder {
         self.renewals
             .fingerprints()
             .for_each(|key| machine.await_secret(key));
+        if let Some(learned) = self.learned {
+            let now = seconds(Clock::new().wall());
+            let age = Duration::from_secs(now.saturating_sub(learned.taken()));
+            machine.restore(&learned, age, Time::START);
+        }
         let buyer = match self.buyer {
             Some(Opening(open)) => Some(open(settings, &mut machine)?),
             None => None,
         };
         let shared = Shared {
             gate: Gate::new(machine, self.keys, self.renewals, buyer),
-            profile: self.profile,
+            profile,
             #[cfg(feature = "reqwest")]
             front,
         };

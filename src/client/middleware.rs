@@ -8,10 +8,11 @@ use reqwest::{Request, Response, Url};
 use reqwest_middleware::{Error as ChainError, Middleware, Next, Result};
 
 use crate::error::Error;
-use crate::feedback::{self, Class, Profile};
-use crate::scheduler::events::{Ask, Cost, GaveUp, Outcome, Replay};
+use crate::feedback::{Class, Profile};
+use crate::scheduler::events::{Ask, Cost, GaveUp, Name, Outcome, Replay};
 
 use super::body;
+use super::ear::Ear;
 use super::extension::{self, Hold, Report};
 use super::limiter::Limiter;
 use super::marks::{Marks, Running, Standing};
@@ -27,20 +28,49 @@ impl Middleware for Limiter {
         extensions: &mut Extensions,
         next: Next<'_>,
     ) -> Result<Response> {
+        self.pass(request, extensions, next).await
+    }
+}
+
+/// What lies beyond the limiter: it sends an attempt.
+pub(super) trait Onward {
+    fn send(
+        &self,
+        request: Request,
+        extensions: &mut Extensions,
+    ) -> impl Future<Output = Result<Response>> + Send;
+}
+
+impl Onward for Next<'_> {
+    async fn send(&self, request: Request, extensions: &mut Extensions) -> Result<Response> {
+        self.clone().run(request, extensions).await
+    }
+}
+
+impl Limiter {
+    /// The whole way of one request, unless it is not the limiter's.
+    pub(super) async fn pass(
+        &self,
+        request: Request,
+        extensions: &mut Extensions,
+        next: impl Onward,
+    ) -> Result<Response> {
         let standing = Marks::standing(extensions, self);
         if standing == Standing::Inside {
-            return next.run(request, extensions).await;
+            return next.send(request, extensions).await;
         }
         let Some(profile) = self.admits(request.url()) else {
-            return next.run(request, extensions).await;
+            return next.send(request, extensions).await;
         };
         let mut ask = self.ask(&request, &profile, extensions);
         if standing == Standing::Under {
             // Only the outermost limiter repeats.
             ask.replay = Replay::Never;
         }
+        let model = ask.bucket.clone().filter(|_| profile.limits_models());
         let walk = Walk {
             limiter: self,
+            model,
             running: Marks::enter(extensions, self),
             is_keyed: is_keyed(&request, &profile),
             may_run: false,
@@ -54,9 +84,7 @@ impl Middleware for Limiter {
         };
         walk.run(request, ask, extensions, next).await
     }
-}
 
-impl Limiter {
     /// What a request asks for: its extensions, else what the application's hook says, else the
     /// defaults.
     fn ask(&self, request: &Request, profile: &Profile, extensions: &Extensions) -> Ask {
@@ -65,23 +93,23 @@ impl Limiter {
             None => self.hooked_ask(request),
         };
         let mut ask = extension::over(base, extensions);
-        if ask.cost == Cost::ONE
-            && let Some(cost) = estimated(request)
+        let body = request.body().and_then(reqwest::Body::as_bytes);
+        let path = request.url().path();
+        if ask.bucket.is_none()
+            && let Some(bucket) = profile.bucket(path, body.unwrap_or_default())
         {
-            ask = ask.estimated(cost);
+            ask = ask.bucket(bucket);
+        }
+        if ask.cost == Cost::ONE
+            && let Some(estimate) = profile.estimate(path, body.unwrap_or_default())
+        {
+            ask = ask.estimated(Cost::in_out(estimate.input_tokens, estimate.output_tokens));
         }
         if ask.replay == Replay::Auto && is_replayable(request, profile) {
             ask.replay = Replay::Always;
         }
         ask
     }
-}
-
-/// What a call to a language model will take, if this is one and its body can be looked at.
-fn estimated(request: &Request) -> Option<Cost> {
-    let body = request.body()?.as_bytes()?;
-    let estimate = feedback::estimate(request.url().path(), body)?;
-    Some(Cost::in_out(estimate.input_tokens, estimate.output_tokens))
 }
 
 /// Whether a request may be sent again after it may have been processed.
@@ -102,6 +130,8 @@ struct Walk<'a> {
     limiter: &'a Limiter,
     running: Arc<Running>,
     profile: Profile,
+    /// The bucket of a model, where each model has limits of its own.
+    model: Option<Name>,
     hold: Hold,
     /// The server can tell that it is sent again.
     is_keyed: bool,
@@ -134,7 +164,7 @@ impl Walk<'_> {
         request: Request,
         mut ask: Ask,
         extensions: &mut Extensions,
-        next: Next<'_>,
+        next: impl Onward,
     ) -> Result<Response> {
         self.spare = request.try_clone();
         if self.spare.is_none() {
@@ -174,7 +204,11 @@ impl Walk<'_> {
                     (report.retry_at, report.why) =
                         (retry_at, why.or_else(|| too_far.map(|_| GaveUp::Attempts)));
                     let response = match claim {
-                        Some(claim) => body::holding(response, claim),
+                        Some(claim) => {
+                            let ear = is_event_stream(&response);
+                            let ear = ear.then(|| Ear::new(self.profile.clone()));
+                            body::holding(response, claim, ear)
+                        }
                         None => response,
                     };
                     return Ok(reported(response, report));
@@ -200,10 +234,10 @@ impl Walk<'_> {
         permit: &Permit,
         mut request: Request,
         extensions: &mut Extensions,
-        next: &Next<'_>,
+        next: &impl Onward,
     ) -> Ended {
         let shown = Shown::put_key(permit.key(), &mut request, self.hops == 0);
-        let sent = wire::redirected(next.clone().run(request, extensions));
+        let sent = wire::redirected(next.send(request, extensions));
         let has_waited = || self.running.has_waited_below();
         let (result, to) = match permit.run(sent, has_waited).await {
             Ok(ended) => ended,
@@ -241,11 +275,14 @@ impl Walk<'_> {
         }
         let (status, headers) = (response.status(), response.headers());
         let mut outcome = permit.outcome_by(&self.profile, status, headers, slice.as_deref());
-        if let Outcome::Answered(feedback) = &mut outcome
-            && (status, self.is_keyed, self.may_run) == (StatusCode::CONFLICT, true, true)
-        {
-            // It is in the way of itself: the server is still at work on an earlier attempt.
-            feedback.class = Class::Transient;
+        if let Outcome::Answered(said) = &mut outcome {
+            if (status, self.is_keyed, self.may_run) == (StatusCode::CONFLICT, true, true) {
+                // It is in the way of itself: the server is still at work on an earlier attempt.
+                said.class = Class::Transient;
+            }
+            if let Some(model) = &self.model {
+                said.count_in(model.as_str());
+            }
         }
         Ended {
             outcome: Some(outcome),

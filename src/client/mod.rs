@@ -27,6 +27,8 @@ mod gate;
 mod key;
 mod limiter;
 mod permit;
+#[cfg(all(feature = "tower", feature = "reqwest"))]
+mod plain;
 mod renewal;
 mod seats;
 #[cfg(feature = "tower")]
@@ -36,6 +38,8 @@ mod watch;
 // The middleware of `reqwest`.
 #[cfg(feature = "reqwest")]
 mod body;
+#[cfg(feature = "reqwest")]
+mod ear;
 #[cfg(any(feature = "reqwest", feature = "tower"))]
 mod extension;
 #[cfg(feature = "reqwest")]

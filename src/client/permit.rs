@@ -420,6 +420,16 @@ impl Leave {
         self.outcome_by(&self.limiter.profile(), status, headers, body)
     }
 
+    /// Reads the data of an event of a stream that was answered with a success: an outcome if it is
+    /// an error. Where nothing of the stream was delivered yet, end the attempt with it, and it goes
+    /// again as a refused request would.
+    #[must_use]
+    pub fn outcome_of_event(&self, data: &[u8]) -> Option<Outcome> {
+        let received = self.limiter.gate().clock().wall();
+        let said = feedback::read_event(&self.limiter.profile(), data, received)?;
+        (said.class != feedback::Class::Ok).then_some(Outcome::Answered(said))
+    }
+
     pub(crate) fn outcome_by(
         &self,
         profile: &Profile,

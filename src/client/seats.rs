@@ -13,6 +13,8 @@ use tokio::sync::{Notify, broadcast};
 
 use crate::Time;
 use crate::feedback::Fault;
+#[cfg(feature = "reqwest")]
+use crate::feedback::Feedback;
 use crate::scheduler::Scheduler;
 use crate::scheduler::events::{Change, Grant, KeyId, Outcome, Refusal, Ticket, Verdict};
 
@@ -206,6 +208,11 @@ impl Seats {
         for _ in 0..times {
             self.machine.charge(self.seats[seat].ticket, now);
         }
+    }
+
+    #[cfg(feature = "reqwest")]
+    pub(super) fn amend(&mut self, seat: usize, said: &Feedback, now: Time) {
+        self.machine.amend(self.seats[seat].ticket, said, now);
     }
 
     pub(super) fn reclaim(&mut self, seat: usize) {

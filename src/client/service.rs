@@ -17,8 +17,11 @@ use super::key::ApiKey;
 use super::limiter::Limiter;
 use super::permit::{Ticket, Verdict};
 
-/// Puts a [`Limiter`] in front of a service of `http` requests.
+/// Puts a [`Limiter`] in front of a service of `http` requests, or (with the feature `reqwest`) of
+/// one of `reqwest` requests, such as a plain `reqwest::Client`.
 ///
+/// A `reqwest` request goes the same way as through the middleware, but carries no extensions: what
+/// it asks for is said by [`ask_with`](crate::LimiterBuilder::ask_with). Of an `http` request:
 /// Every attempt passes the gates. A request says what it asks for by its extensions, as with the
 /// middleware; its response carries the [`Report`]. A slot is held until the headers, and a
 /// refusal is classified by status and headers alone. An error of the service counts as sent, so
@@ -55,8 +58,8 @@ impl<S> Layer<S> for LimiterLayer {
 /// A service behind a [`Limiter`].
 #[derive(Clone)]
 pub struct Limited<S> {
-    limiter: Limiter,
-    inner: S,
+    pub(super) limiter: Limiter,
+    pub(super) inner: S,
 }
 
 /// An error of the service, or paceline's own [`Error`].

@@ -5,6 +5,7 @@ mod config;
 mod demo;
 mod files;
 mod inspect;
+mod keys;
 mod man;
 mod mock;
 mod run;

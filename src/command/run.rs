@@ -4,22 +4,23 @@ use std::fmt::Display;
 use std::fs;
 use std::path::{Path, PathBuf};
 use std::process::ExitCode;
-use std::str::FromStr;
 use std::time::Duration;
 
 use clap::ValueEnum;
 use http::HeaderName;
-use paceline::batch::{self, Error, Input, Options, Replays, Show};
-use paceline::{ApiKey, Ceiling, Mode, Profile, Settings};
+use paceline::batch::{self, Error, Input, Options, Provider, Replays, Rows, Show};
+use paceline::{Ceiling, Mode, Profile, Settings};
 use reqwest::Url;
 
+use super::keys::{self, Auth};
 use super::{config, files};
 
 /// Sends the requests of a file, once each, as fast as the API allows.
 #[derive(clap::Args)]
 #[command(after_help = MORE)]
 pub(crate) struct Args {
-    /// The requests, one a line; `-` is stdin; a name that ends in .gz is gzip.
+    /// The requests, one a line, or a table (.csv, .tsv) with --url and --body; `-` is stdin; a
+    /// name that ends in .gz is gzip, in .zst zstd.
     input: PathBuf,
     /// Where results go [default: stdout, which cannot be resumed].
     #[arg(short, long, value_name = "FILE")]
@@ -27,6 +28,18 @@ pub(crate) struct Args {
     /// What relative urls are resolved against.
     #[arg(long, value_name = "URL", value_parser = web_address)]
     base_url: Option<Url>,
+    /// Where each row of a table (.csv, .tsv) goes; {{COLUMN}} stands for what the row has there.
+    #[arg(long, value_name = "URL")]
+    url: Option<String>,
+    /// What each row of a table sends: JSON, or @FILE that holds it, with "{{COLUMN}}" in its texts.
+    #[arg(long, value_name = "JSON", requires = "url")]
+    body: Option<String>,
+    /// The method of each row [default: POST with a body, else GET].
+    #[arg(long, value_name = "METHOD", requires = "url")]
+    method: Option<String>,
+    /// The column with the custom_id of each row [default: custom_id or id, if there is one].
+    #[arg(long, value_name = "COLUMN", requires = "url")]
+    id: Option<String>,
     /// Take a key from this environment variable; repeat it for more keys.
     #[arg(long, value_name = "NAME")]
     key_env: Vec<String>,
@@ -40,9 +53,13 @@ pub(crate) struct Args {
     /// Which vendor's API it is [default: by its host]; a wrong name lists those that are known.
     #[arg(long, value_name = "VENDOR", value_parser = profile)]
     profile: Option<Profile>,
-    /// Settings of the limiter, in TOML; options win over it; see paceline config check.
+    /// Settings, and providers with keys of their own, in TOML; options win over it; paceline config
+    /// check --help shows one.
     #[arg(long, value_name = "FILE")]
     config: Option<PathBuf>,
+    /// Resolve relative urls against the base_url of this provider of the --config.
+    #[arg(long, value_name = "NAME", requires = "config")]
+    provider: Option<String>,
     /// Never more than this per key, such as 500/1m or 1/1s+10%; may be repeated.
     #[arg(long, value_name = "RATE")]
     rate: Vec<Ceiling>,
@@ -167,10 +184,17 @@ fn usage(error: &dyn Display) -> ExitCode {
 
 impl Args {
     fn options(self) -> Result<Options, String> {
-        let settings = self.settings()?;
+        let file = match &self.config {
+            Some(path) => config::File::read(path)?,
+            None => config::File::default(),
+        };
+        let (providers, named) = self.providers(&file)?;
+        let base_url = self.base(&file)?;
+        let rows = self.rows()?;
+        let settings = self.over(file.settings);
         let in_flight = self.max_concurrency.is_some() || self.key_concurrency.is_some();
         let shared = self.shared.sharing(in_flight)?;
-        let keys = self.keys()?;
+        let keys = self.keys(base_url.as_ref())?;
         let input = if self.input == Path::new("-") {
             Input::Stdin
         } else {
@@ -180,15 +204,15 @@ impl Args {
         options.settings = settings;
         options.shared = shared;
         options.keys = keys.iter().map(|(key, _)| key.clone()).collect();
-        let names = keys
-            .into_iter()
-            .map(|(key, name)| (key.fingerprint(), name));
-        options.key_names = names.collect();
+        options.providers = providers;
+        let keys = keys.into_iter().chain(named.into_iter().flatten());
+        options.key_names = keys.map(|(key, name)| (key.fingerprint(), name)).collect();
         options.max_attempts = self.max_attempts;
         options.timeout = self.timeout;
         options.max_outage = self.max_outage;
         options.output = self.output;
-        options.base_url = self.base_url;
+        options.base_url = base_url;
+        options.rows = rows;
         options.profile = self.profile;
         options.replay = self.replay.into();
         options.idempotency_header = self.idempotency_header;
@@ -201,11 +225,8 @@ impl Args {
         Ok(options)
     }
 
-    fn settings(&self) -> Result<Settings, String> {
-        let mut settings = match &self.config {
-            Some(path) => config::settings_in(path)?,
-            None => Settings::default(),
-        };
+    /// Lays the options over settings of a file, or over the defaults.
+    fn over(&self, mut settings: Settings) -> Settings {
         if self.config.is_none() || self.max_wait.is_some() {
             settings.max_wait = self.max_wait;
         }
@@ -225,76 +246,104 @@ impl Args {
                 .max_concurrency
                 .map_or(sockets, |most| most.min(sockets)),
         );
-        Ok(settings)
+        settings
     }
 
-    /// The keys, and what each is called.
-    fn keys(&self) -> Result<Vec<(ApiKey, String)>, String> {
-        let by_host = || Profile::by_host(self.base_url.as_ref()?.host_str()?);
+    /// The providers of the file of settings, and what relative urls are resolved against.
+    fn providers(&self, file: &config::File) -> Result<(Vec<Provider>, Vec<keys::Named>), String> {
+        let (mut providers, mut named) = (Vec::new(), Vec::new());
+        for provider in &file.providers {
+            let place = &provider.place;
+            let origins = place.origins();
+            let by_host = || Profile::by_host(origins.first()?.host_str()?);
+            let profile = provider.settings.profile.clone().or_else(by_host);
+            let by_profile = || Auth::of(&profile.clone().unwrap_or_default());
+            let auth = place.auth.clone().unwrap_or_else(by_profile);
+            let keys = keys::read(&place.key_env, &place.key_file, &auth)
+                .map_err(|error| format!("provider {}: {error}", provider.name))?;
+            providers.push(Provider {
+                name: provider.name.clone(),
+                origins,
+                keys: keys.iter().map(|(key, _)| key.clone()).collect(),
+                profile,
+                settings: self.over(provider.settings.clone()),
+            });
+            named.push(keys);
+        }
+        Ok((providers, named))
+    }
+
+    /// What relative urls are resolved against: --base-url, else the provider that is named, else
+    /// the only one.
+    fn base(&self, file: &config::File) -> Result<Option<Url>, String> {
+        if self.base_url.is_some() {
+            return Ok(self.base_url.clone());
+        }
+        let Some(name) = &self.provider else {
+            return Ok(match &file.providers[..] {
+                [only] => only.place.base_url.clone(),
+                _ => None,
+            });
+        };
+        let known = file
+            .providers
+            .iter()
+            .find(|provider| provider.name == *name);
+        let known = known.ok_or_else(|| {
+            let names: Vec<_> = file.providers.iter().map(|one| one.name.as_str()).collect();
+            format!(
+                "--provider {name} is none of the file's: {}",
+                names.join(", ")
+            )
+        })?;
+        let base = known.place.base_url.clone();
+        base.map(Some)
+            .ok_or_else(|| format!("provider {name} has no base_url for relative urls"))
+    }
+
+    /// The keys of the command line.
+    fn keys(&self, base: Option<&Url>) -> Result<keys::Named, String> {
+        let by_host = || Profile::by_host(base?.host_str()?);
         let profile = self.profile.clone().or_else(by_host).unwrap_or_default();
         let auth = self.auth.clone().unwrap_or_else(|| Auth::of(&profile));
-        let mut keys = Vec::new();
-        for name in &self.key_env {
-            keys.push((auth.key(&secret_in_env(name)?), name.clone()));
-        }
-        for path in &self.key_file {
-            let secrets = secrets_in_file(path)?;
-            let file = path
-                .file_name()
-                .unwrap_or(path.as_os_str())
-                .to_string_lossy();
-            keys.extend(
-                secrets
-                    .into_iter()
-                    .map(|(line, secret)| (auth.key(&secret), format!("{file} line {line}"))),
-            );
-        }
-        Ok(keys)
-    }
-}
-
-/// Where a key goes.
-#[derive(Clone, Debug)]
-enum Auth {
-    Bearer,
-    Header(HeaderName),
-    Query(String),
-}
-
-impl Auth {
-    /// Where the vendors that take no bearer key want it.
-    fn of(profile: &Profile) -> Self {
-        match profile.name() {
-            "anthropic" => Self::Header(HeaderName::from_static("x-api-key")),
-            "azure-openai" => Self::Header(HeaderName::from_static("api-key")),
-            "gemini" => Self::Header(HeaderName::from_static("x-goog-api-key")),
-            "rakuten" => Self::Query("applicationId".to_owned()),
-            _ => Self::Bearer,
-        }
+        keys::read(&self.key_env, &self.key_file, &auth)
     }
 
-    fn key(&self, secret: &str) -> ApiKey {
-        match self {
-            Self::Bearer => ApiKey::bearer(secret),
-            Self::Header(name) => ApiKey::header(name, secret),
-            Self::Query(name) => ApiKey::query(name.clone(), secret),
+    /// What rows ask for, if the input is a table.
+    fn rows(&self) -> Result<Option<Rows>, String> {
+        let table = Rows::is_table(&self.input);
+        let Some(url) = self.url.clone() else {
+            if table {
+                return Err(format!(
+                    "{} is a table: say what each row asks for with --url and --body, for example \
+                     --url /v1/responses --body '{{\"model\": \"…\", \"input\": \"{{{{prompt}}}}\"}}', \
+                     where prompt is a column",
+                    self.input.display()
+                ));
+            }
+            return Ok(None);
+        };
+        if !table && self.input != Path::new("-") {
+            return Err(format!(
+                "--url is for the rows of a table, a file whose name ends in .csv or .tsv; each \
+                 line of {} has its own url: --base-url says what these are relative to",
+                self.input.display()
+            ));
         }
-    }
-}
-
-impl FromStr for Auth {
-    type Err = String;
-
-    fn from_str(text: &str) -> Result<Self, String> {
-        match text.split_once(':') {
-            None if text == "bearer" => Ok(Self::Bearer),
-            Some(("header", name)) => match HeaderName::from_str(name) {
-                Ok(name) => Ok(Self::Header(name)),
-                Err(_) => Err("the name after `header:` is no header name".to_owned()),
-            },
-            Some(("query", name)) if !name.is_empty() => Ok(Self::Query(name.to_owned())),
-            _ => Err("it is none of bearer, header:NAME, query:NAME".to_owned()),
-        }
+        let body = match self
+            .body
+            .as_deref()
+            .map(|body| (body, body.strip_prefix('@')))
+        {
+            None => None,
+            Some((_, Some(path))) => Some(
+                fs::read_to_string(path)
+                    .map_err(|error| format!("cannot read the --body in {path}: {error}"))?,
+            ),
+            Some((body, None)) => Some(body.to_owned()),
+        };
+        let rows = Rows::new(self.method.clone(), url, body, self.id.clone());
+        rows.map(Some).map_err(|error| error.to_string())
     }
 }
 
@@ -354,43 +403,6 @@ fn profile(name: &str) -> Result<Profile, String> {
         let names: Vec<_> = Profile::names().collect();
         format!("it is none of {}", names.join(", "))
     })
-}
-
-fn secret_in_env(name: &str) -> Result<String, String> {
-    // What does not look like a name may be the key itself, and is not repeated.
-    let is_name = |byte: u8| byte.is_ascii_uppercase() || byte.is_ascii_digit() || byte == b'_';
-    let shown = name.bytes().all(is_name);
-    match std::env::var(name) {
-        Ok(secret) if !secret.trim().is_empty() => Ok(secret),
-        Ok(_) if shown => Err(format!(
-            "the environment variable {name} of --key-env is empty"
-        )),
-        Err(_) if shown => Err(format!(
-            "the environment variable {name} of --key-env is not set: export {name}=…"
-        )),
-        _ => Err(
-            "--key-env takes the name of an environment variable that holds a key, \
-                  not the key itself; this one is not set or empty"
-                .to_owned(),
-        ),
-    }
-}
-
-/// The keys in a file, with their lines.
-fn secrets_in_file(path: &Path) -> Result<Vec<(usize, String)>, String> {
-    let shown = path.display();
-    let text = fs::read_to_string(path)
-        .map_err(|error| format!("cannot read the keys in {shown}: {error}"))?;
-    let lines = text.trim_start_matches('\u{feff}').lines().map(str::trim);
-    let secrets: Vec<_> = (1..)
-        .zip(lines)
-        .filter(|(_, line)| !line.is_empty() && !line.starts_with('#'))
-        .map(|(number, line)| (number, line.to_owned()))
-        .collect();
-    if secrets.is_empty() {
-        return Err(format!("there is no key in {shown}: write one a line"));
-    }
-    Ok(secrets)
 }
 
 const MORE: &str = "\

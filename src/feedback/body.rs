@@ -5,7 +5,7 @@
 
 use std::borrow::Cow;
 
-use super::codes::{about_key, code, contains, contended, guess, violated};
+use super::codes::{about_key, code, contains, contended, guess, may_tell, violated};
 use super::draft::{Draft, Source, seconds};
 use super::durations::duration;
 use super::findings::Findings;
@@ -113,7 +113,7 @@ impl<'a> Reader<'_, 'a> {
             return;
         };
         match scalar {
-            Scalar::Text(text) if says(name) && !text.is_empty() => {
+            Scalar::Text(text) if may_tell(name) && !text.is_empty() => {
                 self.found.evidence.spoke = true;
                 if text.contains(&b' ') {
                     self.sentence(text, own_only);
@@ -122,7 +122,7 @@ impl<'a> Reader<'_, 'a> {
                     self.templates(self.vendor.own.texts.iter(), text);
                 }
             }
-            Scalar::Number(number) if says(name) => self.own_code(number),
+            Scalar::Number(number) if may_tell(name) => self.own_code(number),
             _ => {}
         }
     }
@@ -291,6 +291,7 @@ impl<'a> Reader<'_, 'a> {
                     Decimal::read(value).and_then(|status| u16::try_from(status.whole).ok());
             }
             Told::Reasons(reasons) => self.found.reason(reasons, value),
+            Told::Code => self.code_of(value, false, false),
         }
     }
 
@@ -390,63 +391,6 @@ impl Field {
             && !(whole && names.next().is_some())
     }
 }
-
-/// Whether a name may hold a code or a sentence about the response.
-fn says(name: &[u8]) -> bool {
-    NAMES.iter().any(|known| known.as_bytes() == name)
-}
-
-/// The names under which bodies keep codes and sentences about the response.
-const NAMES: [&str; 48] = [
-    "code",
-    "type",
-    "error",
-    "errors",
-    "message",
-    "msg",
-    "detail",
-    "details",
-    "description",
-    "status",
-    "reason",
-    "name",
-    "id",
-    "title",
-    "info",
-    "result",
-    "text",
-    "kind",
-    "label",
-    "period",
-    "error_code",
-    "error_type",
-    "error_name",
-    "error_message",
-    "error_msg",
-    "error_summary",
-    "error_description",
-    "error_id",
-    "errorCode",
-    "errorType",
-    "errorMessage",
-    "errorSummary",
-    "errorClass",
-    "errorcode",
-    "faultstring",
-    "retCode",
-    "retMsg",
-    "__type",
-    ".tag",
-    "Code",
-    "Message",
-    "CODE",
-    "TEXT",
-    "Reason",
-    "Type",
-    "Information",
-    "Note",
-    "err",
-];
 
 /// As much of a body as is looked at.
 pub(crate) const MOST: usize = 8 * 1024;

@@ -6,7 +6,7 @@ mod tests {
     use std::path::Path;
 
     use super::super::Dimension;
-    use super::super::vendors::{Anchor, Header, VENDORS, Vendor};
+    use super::super::vendors::{Anchor, Bucketing, Header, VENDORS, Vendor};
 
     /// The page is made from the table, so that it cannot say anything else.
     #[test]
@@ -38,7 +38,8 @@ mod tests {
             "Standards, gateways and frameworks",
             "Language models",
             "Inference as a service",
-            "Developer platforms and clouds",
+            "Developer platforms",
+            "Clouds",
             "Shops, payments, books, customers and messages",
             "Documents, tasks, identity and talk",
             "Social networks, media and games",
@@ -103,6 +104,15 @@ mod tests {
                 Anchor::None => String::new(),
                 Anchor::MidnightUtc | Anchor::QuarterHour => "at midnight UTC".to_owned(),
                 Anchor::MidnightPacific => "at midnight Pacific".to_owned(),
+            },
+        )?;
+        item(
+            "a bucket is",
+            match own.bucket {
+                Bucketing::None => String::new(),
+                Bucketing::Model => "the `model` of the body".to_owned(),
+                Bucketing::ModelInPath => "the model in the path".to_owned(),
+                Bucketing::Paths(patterns) => code(patterns.iter().copied()),
             },
         )?;
         item("replayed", code(vendor.replays.iter().copied()))?;

@@ -35,6 +35,11 @@ pub(crate) fn guess(text: &[u8]) -> Option<Says> {
     }
 }
 
+/// Whether a name may hold a code or a sentence about the response.
+pub(crate) fn may_tell(name: &[u8]) -> bool {
+    NAMES.iter().any(|known| known.as_bytes() == name)
+}
+
 /// What a message says about the key that was sent.
 pub(crate) fn about_key(message: &[u8]) -> Option<Says> {
     let has = |words: &[&str]| words.iter().any(|word| contains(message, word.as_bytes()));
@@ -117,8 +122,65 @@ pub(crate) fn violated(id: &str) -> Key<'_> {
     }
 }
 
+/// Whether a text holds a word to the letter.
+pub(crate) fn holds(text: &[u8], word: &[u8]) -> bool {
+    text.windows(word.len()).any(|window| window == word)
+}
+
 /// Whether a text holds a word, in any case.
 pub(crate) fn contains(text: &[u8], word: &[u8]) -> bool {
     text.windows(word.len())
         .any(|window| window.eq_ignore_ascii_case(word))
 }
+
+/// The names under which bodies keep codes and sentences about the response.
+const NAMES: [&str; 48] = [
+    "code",
+    "type",
+    "error",
+    "errors",
+    "message",
+    "msg",
+    "detail",
+    "details",
+    "description",
+    "status",
+    "reason",
+    "name",
+    "id",
+    "title",
+    "info",
+    "result",
+    "text",
+    "kind",
+    "label",
+    "period",
+    "error_code",
+    "error_type",
+    "error_name",
+    "error_message",
+    "error_msg",
+    "error_summary",
+    "error_description",
+    "error_id",
+    "errorCode",
+    "errorType",
+    "errorMessage",
+    "errorSummary",
+    "errorClass",
+    "errorcode",
+    "faultstring",
+    "retCode",
+    "retMsg",
+    "__type",
+    ".tag",
+    "Code",
+    "Message",
+    "CODE",
+    "TEXT",
+    "Reason",
+    "Type",
+    "Information",
+    "Note",
+    "err",
+];

@@ -6,6 +6,7 @@
 //! that is missing costs a refusal for each request, so everything declared counts in full.
 
 use super::json::{self, Scalar};
+use super::profile::Profile;
 
 /// What a request is expected to take, in tokens.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -29,6 +30,21 @@ pub struct Estimate {
 /// ```
 #[must_use]
 pub fn estimate(path: &str, body: &[u8]) -> Option<Estimate> {
+    Profile::NONE.estimate(path, body)
+}
+
+impl Profile {
+    /// The same, with the names of caps that this vendor has beside the usual ones.
+    #[must_use]
+    pub fn estimate(&self, path: &str, body: &[u8]) -> Option<Estimate> {
+        estimated(path, body, self.vendor().own.caps)
+    }
+}
+
+fn estimated(path: &str, body: &[u8], own: &[&str]) -> Option<Estimate> {
+    if body.is_empty() {
+        return None;
+    }
     let path = path.split('?').next().unwrap_or(path).trim_end_matches('/');
     let is_theirs = PATHS.iter().any(|end| path.ends_with(end));
     let (mut cap, mut answers) = (None, 1);
@@ -40,7 +56,7 @@ pub fn estimate(path: &str, body: &[u8]) -> Option<Estimate> {
             return;
         };
         let Some(number) = whole(number) else { return };
-        if CAPS.contains(&name) {
+        if CAPS.contains(&name) || own.iter().any(|cap| cap.as_bytes() == name) {
             cap = cap.max(Some(number));
         } else if ANSWERS.contains(&name) {
             answers = answers.max(number.min(MOST_ANSWERS));

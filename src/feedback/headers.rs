@@ -15,7 +15,11 @@ use super::vendors::{Meaning, Part, Vendor};
 /// Reads all headers into findings.
 pub(crate) fn read<'a>(found: &mut Findings<'a>, vendor: &'static Vendor, headers: &'a HeaderMap) {
     for (name, value) in headers {
-        if let Some(meaning) = index::find(vendor, name.as_str()) {
+        if vendor.described
+            && let Some(meaning) = names::described(vendor, name.as_str())
+        {
+            take(found, vendor, &meaning, value.as_bytes());
+        } else if let Some(meaning) = index::find(vendor, name.as_str()) {
             take(found, vendor, meaning, value.as_bytes());
         } else if let Some(meaning) = names::read(vendor, name.as_str()) {
             take(found, vendor, &meaning, value.as_bytes());
@@ -40,7 +44,9 @@ fn take<'a>(
             found.tally.part(key, part, value, Source::Header);
         }
         Meaning::Whole(key, form) => {
+            let before = found.tally.drafts.len();
             let says = forms::read(&mut found.tally, key, *form, value);
+            found.tally.listed(before);
             found.evidence.reason = found.evidence.reason.or(says);
         }
         Meaning::Wait(unit) => {

@@ -8,13 +8,17 @@
 //! Which vendors are known, and by what, stands in the [`catalogue`].
 
 mod body;
+mod buckets;
 pub mod catalogue;
 mod classify;
 mod codes;
 mod dates;
+mod describing;
+mod description;
 mod draft;
 mod durations;
 mod estimate;
+mod events;
 mod fields;
 mod findings;
 mod forms;
@@ -38,9 +42,11 @@ use http::{HeaderMap, StatusCode, header};
 use smallvec::SmallVec;
 
 use self::findings::Findings;
-use self::vendors::{Anchor, Part, Vendor};
+use self::vendors::{Part, Vendor};
 
+pub use description::{Anchor, Description, DescriptionError, Rule, Says, Sentence, Tells, Unit};
 pub use estimate::{Estimate, estimate};
+pub use events::read_event;
 pub use profile::Profile;
 
 /// Reads one response.
@@ -198,6 +204,33 @@ pub struct Feedback {
     pub bucket: Option<Cow<'static, str>>,
     /// The server's `Date` as seconds since 1970, if it had a readable one.
     pub date: Option<u64>,
+}
+
+impl Feedback {
+    /// Whether the quota that is spent is everybody's who shares an account or an address, and not
+    /// the key's alone.
+    #[must_use]
+    pub fn is_account_wide(&self) -> bool {
+        self.spent_scopes().any(scope::is_account)
+    }
+
+    /// A refusal of a vendor whose limits are per model, where it names no other bucket.
+    #[cfg(feature = "reqwest")]
+    pub(crate) fn count_in(&mut self, bucket: &str) {
+        let limited = matches!(self.class, Class::RateLimited | Class::QuotaExhausted);
+        let elsewhere = self.bucket.is_some() || self.spent_scopes().next().is_some();
+        if limited && self.fault.is_none() && !elsewhere {
+            self.bucket = scope::owned(bucket);
+        }
+    }
+
+    fn spent_scopes(&self) -> impl Iterator<Item = &str> {
+        let spent = |reading: &&Reading| reading.remaining == Some(0.0);
+        self.readings
+            .iter()
+            .filter(spent)
+            .filter_map(|reading| reading.scope.as_deref())
+    }
 }
 
 /// What kind of answer a response was. It decides who is spared and who waits.

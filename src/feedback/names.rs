@@ -26,6 +26,15 @@ pub(crate) fn read<'a>(vendor: &'static Vendor, name: &'a str) -> Option<Meaning
         .or_else(|| family(name))
 }
 
+/// What the user of a described vendor says of a header.
+pub(crate) fn described<'a>(vendor: &'static Vendor, name: &'a str) -> Option<Meaning<'a>> {
+    let own = vendor.own.headers.iter();
+    own.clone()
+        .find(|row| row.name == name)
+        .map(|row| row.means)
+        .or_else(|| own.clone().find_map(|row| star(row, name)))
+}
+
 /// A row whose name ends in a star: what stands for the star is the scope.
 fn star<'a>(row: &'static Header, name: &'a str) -> Option<Meaning<'a>> {
     let scope = name.strip_prefix(row.name.strip_suffix('*')?)?;

@@ -88,6 +88,12 @@ impl Profile {
         self.0.hosts.iter().any(|pattern| fits(pattern, host))
     }
 
+    /// Whether it was made from a [`Description`](super::Description).
+    #[must_use]
+    pub const fn is_described(&self) -> bool {
+        self.0.described
+    }
+
     /// What is worth knowing about the vendor's signals.
     #[must_use]
     pub const fn notes(&self) -> &'static str {
@@ -114,6 +120,11 @@ impl Profile {
         status.as_u16() >= 400 || self.0.own.ok_bodies
     }
 
+    /// A row as a profile.
+    pub(crate) const fn of(vendor: &'static Vendor) -> Self {
+        Self(vendor)
+    }
+
     pub(crate) const fn vendor(&self) -> &'static Vendor {
         self.0
     }
@@ -125,9 +136,46 @@ impl Default for Profile {
     }
 }
 
+/// In a file: the name of a vendor, or a table as [`Description`](super::Description) has it.
+#[cfg(feature = "serde")]
+impl<'de> serde::Deserialize<'de> for Profile {
+    fn deserialize<D: serde::Deserializer<'de>>(from: D) -> Result<Self, D::Error> {
+        from.deserialize_any(NameOrTable)
+    }
+}
+
+#[cfg(feature = "serde")]
+struct NameOrTable;
+
+#[cfg(feature = "serde")]
+impl<'de> serde::de::Visitor<'de> for NameOrTable {
+    type Value = Profile;
+
+    fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str("the name of a vendor, or a table that describes one")
+    }
+
+    fn visit_str<E: serde::de::Error>(self, name: &str) -> Result<Profile, E> {
+        Profile::by_name(name).ok_or_else(|| {
+            E::custom(format!(
+                "{name:?} is no vendor that is known: describe it with a table"
+            ))
+        })
+    }
+
+    fn visit_map<A: serde::de::MapAccess<'de>>(self, map: A) -> Result<Profile, A::Error> {
+        use serde::de::{Error, value::MapAccessDeserializer};
+        let described: super::Description =
+            serde::Deserialize::deserialize(MapAccessDeserializer::new(map))?;
+        described.profile().map_err(A::Error::custom)
+    }
+}
+
 impl PartialEq for Profile {
     fn eq(&self, other: &Self) -> bool {
-        self.0.name == other.0.name
+        // Two that users described may have one name.
+        std::ptr::eq(self.0, other.0)
+            || self.0.name == other.0.name && !self.0.described && !other.0.described
     }
 }
 

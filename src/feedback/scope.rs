@@ -11,6 +11,27 @@ pub(crate) fn owned(name: &str) -> Option<Cow<'static, str>> {
     readable.then(|| Cow::Owned(name.to_owned()))
 }
 
+/// Whether a scope is that of an account or an address: `org`, `*@organization`,
+/// `organization/per_hour`.
+pub(crate) fn is_account(scope: &str) -> bool {
+    let scope = scope.rsplit('@').next().unwrap_or(scope);
+    let scope = scope.split('/').next().unwrap_or(scope);
+    ACCOUNTS
+        .iter()
+        .any(|known| known.eq_ignore_ascii_case(scope))
+}
+
+/// Words for what several keys of one user have in common.
+const ACCOUNTS: [&str; 7] = [
+    "account",
+    "ip",
+    "org",
+    "organization",
+    "team",
+    "tenant",
+    "workspace",
+];
+
 /// Names longer than this are no names: the longest quota ids have some 80 letters.
 const LONGEST: usize = 200;
 
@@ -32,3 +53,24 @@ const USUAL: [&str; 16] = [
     "day",
     "api",
 ];
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn an_account_is_told_from_a_key_and_a_route() {
+        for scope in [
+            "org",
+            "Organization",
+            "*@organization",
+            "organization/per_day",
+            "ip",
+        ] {
+            assert!(is_account(scope), "{scope}");
+        }
+        for scope in ["user", "core", "default@key", "app/call_count", "", "orgs"] {
+            assert!(!is_account(scope), "{scope}");
+        }
+    }
+}

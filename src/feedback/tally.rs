@@ -32,6 +32,8 @@ pub(crate) struct Tally<'a> {
     labels: SmallVec<[(&'a str, Part, &'a str); 2]>,
     /// Some name was told more than once.
     repeats: bool,
+    /// How many drafts came from values that hold many.
+    listed: usize,
 }
 
 impl<'a> Tally<'a> {
@@ -43,6 +45,7 @@ impl<'a> Tally<'a> {
             lists: SmallVec::new(),
             labels: SmallVec::new(),
             repeats: false,
+            listed: 0,
         }
     }
 
@@ -196,6 +199,14 @@ impl<'a> Tally<'a> {
                 clock: Clock::Delta,
             });
         }
+    }
+
+    /// What was added since there were `before` drafts comes from a value that can hold any number:
+    /// it must not take the room of the others.
+    pub(crate) fn listed(&mut self, before: usize) {
+        let room = MOST_LISTED.saturating_sub(self.listed);
+        self.drafts.truncate(before + room);
+        self.listed += self.drafts.len() - before;
     }
 
     fn list(&mut self, key: &Key<'a>, part: Part, value: &'a [u8]) {
@@ -438,3 +449,6 @@ impl<'a> Tally<'a> {
 
 /// More readings than any vendor tells at once; the rest of a hostile response is passed over.
 const MOST: usize = 32;
+
+/// More than any one value holds that was seen: Sentry's categories are some ten.
+const MOST_LISTED: usize = 16;

@@ -37,15 +37,17 @@ pub(crate) struct Span {
     pub(crate) grain: Duration,
 }
 
-/// What a bare number counts.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+/// What a bare number of time counts.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 #[cfg_attr(
     feature = "serde",
     derive(serde::Deserialize),
     serde(rename_all = "snake_case")
 )]
-pub(crate) enum Unit {
+#[non_exhaustive]
+pub enum Unit {
     /// Seconds, or an epoch if its size says so.
+    #[default]
     Seconds,
     /// Milliseconds, or an epoch if its size says so.
     Millis,

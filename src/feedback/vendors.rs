@@ -4,6 +4,7 @@
 //! from every response; what stands under `own` is read only where the vendor is known. To add a
 //! vendor, add a row and a fixture.
 
+mod clouds;
 mod commerce;
 mod data;
 mod gateways;
@@ -41,6 +42,8 @@ pub(crate) struct Vendor {
     pub(crate) replays: &'static [&'static str],
     /// The header by which the server recognises a repeated request.
     pub(crate) idempotency: Option<&'static str>,
+    /// It is not of the table: its user has described it.
+    pub(crate) described: bool,
 }
 
 /// What a vendor is known to mean by signals that others use differently, or not at all.
@@ -81,17 +84,36 @@ pub(crate) struct Own {
     pub(crate) floors: &'static [(u16, u32)],
     /// When its long quotas come back.
     pub(crate) anchor: Anchor,
+    /// What names the bucket of a request.
+    pub(crate) bucket: Bucketing,
+    /// Names of the cap on an answer, beside the usual ones.
+    pub(crate) caps: &'static [&'static str],
 }
 
-/// When a quota comes back whose response does not say.
+/// What names the bucket of a request before it is sent.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Bucketing {
+    /// Nothing: all requests share their limits, as far as is known.
+    None,
+    /// The `model` in its body.
+    Model,
+    /// The model in its path, between `/models/` and the colon.
+    ModelInPath,
+    /// The longest of these beginnings of its path; `*` stands for one part of a path.
+    Paths(&'static [&'static str]),
+}
+
+/// When a long quota comes back whose response does not say.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 #[cfg_attr(
     feature = "serde",
     derive(serde::Deserialize),
     serde(rename_all = "snake_case")
 )]
-pub(crate) enum Anchor {
+#[non_exhaustive]
+pub enum Anchor {
     /// Not known.
+    #[default]
     None,
     /// At midnight in Greenwich.
     MidnightUtc,
@@ -279,6 +301,8 @@ pub(crate) enum Told {
     Status,
     /// Why it was refused.
     Reasons(&'static [Reason]),
+    /// An error code.
+    Code,
 }
 
 /// What a code, a reason or a sentence says about a response.
@@ -288,7 +312,8 @@ pub(crate) enum Told {
     derive(serde::Deserialize),
     serde(rename_all = "snake_case")
 )]
-pub(crate) enum Says {
+#[non_exhaustive]
+pub enum Says {
     /// Too fast.
     Rate,
     /// Too many at once.
@@ -335,6 +360,7 @@ impl Vendor {
         own: Own::NONE,
         replays: &[],
         idempotency: None,
+        described: false,
     };
 }
 
@@ -360,6 +386,8 @@ impl Own {
         shared_reset: false,
         floors: &[],
         anchor: Anchor::None,
+        bucket: Bucketing::None,
+        caps: &[],
     };
 }
 
@@ -402,11 +430,12 @@ impl Key<'static> {
 }
 
 /// All rows, in the order of the files.
-pub(crate) static VENDORS: [&[Vendor]; 8] = [
+pub(crate) static VENDORS: [&[Vendor]; 9] = [
     gateways::ROWS,
     models::ROWS,
     inference::ROWS,
     platforms::ROWS,
+    clouds::ROWS,
     commerce::ROWS,
     work::ROWS,
     social::ROWS,

@@ -192,7 +192,8 @@ impl Scheduler {
         // Only if no key could ever take it: their quotas may differ.
         let mut keys = self.keys_of(lane);
         let largest = keys.try_fold(None, |_, key| {
-            self.control.too_large(key, lane.bucket, cost).map(Some)
+            let bucket = self.buckets.home(lane.bucket);
+            self.control.too_large(key, bucket, cost).map(Some)
         });
         if let Some(Some((dimension, cost, limit))) = largest {
             return Err(Refusal::TooLarge {

@@ -143,6 +143,12 @@ impl From<String> for Name {
     }
 }
 
+impl From<Cow<'static, str>> for Name {
+    fn from(name: Cow<'static, str>) -> Self {
+        Self(name)
+    }
+}
+
 impl fmt::Debug for Name {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         fmt::Debug::fmt(&self.0, f)
@@ -385,6 +391,30 @@ impl fmt::Display for Fingerprint {
 impl serde::Serialize for Fingerprint {
     fn serialize<S: serde::Serializer>(&self, to: S) -> Result<S::Ok, S::Error> {
         to.collect_str(self)
+    }
+}
+
+#[cfg(feature = "serde")]
+impl<'de> serde::Deserialize<'de> for Fingerprint {
+    fn deserialize<D: serde::Deserializer<'de>>(from: D) -> Result<Self, D::Error> {
+        let text = Cow::<'_, str>::deserialize(from)?;
+        let wrong = || {
+            serde::de::Error::custom(format!(
+                "{text:?} is no fingerprint of a key: twelve hexadecimal digits, or anonymous"
+            ))
+        };
+        if text == "anonymous" {
+            return Ok(Self::ANONYMOUS);
+        }
+        if text.len() != 12 || !text.is_ascii() {
+            return Err(wrong());
+        }
+        let mut bytes = [0; 6];
+        for (byte, digits) in bytes.iter_mut().zip(text.as_bytes().chunks(2)) {
+            let digits = std::str::from_utf8(digits).map_err(|_| wrong())?;
+            *byte = u8::from_str_radix(digits, 16).map_err(|_| wrong())?;
+        }
+        Ok(Self(bytes))
     }
 }
 

@@ -16,6 +16,10 @@ use super::events::{Cost, Gate, Reason};
 use super::reserve::Reserve;
 use super::time::Time;
 
+mod spent;
+
+pub(super) use spent::Spent;
+
 /// A hard rate: at most `amount` of a dimension in every sliding window of `per`, lengthened by
 /// `margin`.
 ///
@@ -219,6 +223,7 @@ impl Ceilings {
                     rate.pending = longest.pending;
                     rate.in_window = longest.in_window;
                     rate.started.clone_from(&longest.started);
+                    rate.earlier = longest.earlier_within(rate.window);
                 }
                 rate
             })
@@ -283,11 +288,8 @@ impl Ceilings {
     /// Each hard rate and what is left of it now.
     pub(crate) fn rates(&self, now: Time) -> impl Iterator<Item = (Ceiling, u64)> + '_ {
         self.rates.iter().map(move |rate| {
-            let old = rate
-                .started
-                .iter()
-                .take_while(|&&(at, _)| at + rate.window <= now);
-            let gone: u64 = old.map(|&(_, amount)| amount).sum();
+            let old = rate.ends().take_while(|&(end, _)| end <= now);
+            let gone: u64 = old.map(|(_, amount)| amount).sum();
             let taken = rate.pending + rate.in_window - gone;
             (rate.ceiling, rate.ceiling.amount.saturating_sub(taken))
         })
@@ -355,6 +357,9 @@ struct Rate {
     pending: u64,
     /// Starts within the last window, oldest first.
     started: VecDeque<(Time, u64)>,
+    /// What another scheduler had started, and when it leaves the window.
+    earlier: VecDeque<(Time, u64)>,
+    /// The sum of both.
     in_window: u64,
 }
 
@@ -365,6 +370,7 @@ impl Rate {
             window: ceiling.window(),
             pending: 0,
             started: VecDeque::new(),
+            earlier: VecDeque::new(),
             in_window: 0,
         }
     }
@@ -386,8 +392,7 @@ impl Rate {
         if excess == 0 {
             return now;
         }
-        for &(at, amount) in &self.started {
-            let end = at + self.window;
+        for (end, amount) in self.ends() {
             if amount >= excess {
                 return end.max(now);
             }
@@ -397,7 +402,19 @@ impl Rate {
         Time::NEVER
     }
 
+    /// What is in the window, and when it leaves it, in that order: what came from before began
+    /// earlier than everything here.
+    fn ends(&self) -> impl Iterator<Item = (Time, u64)> + '_ {
+        let started = self.started.iter();
+        let started = started.map(|&(at, amount)| (at + self.window, amount));
+        self.earlier.iter().copied().chain(started)
+    }
+
     fn log(&mut self, cost: u64, now: Time) {
+        while let Some(&(_, amount)) = self.earlier.front().filter(|entry| entry.0 <= now) {
+            self.earlier.pop_front();
+            self.in_window -= amount;
+        }
         while let Some(&(at, amount)) = self.started.front() {
             if at + self.window > now {
                 break;

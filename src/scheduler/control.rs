@@ -17,8 +17,9 @@ use super::concurrency::{
     Aimd, Cap, Concurrency, Controller, Fixed, Gradient, Room, Sample, Sign, VerifiedWindow,
 };
 use super::events::{Cost, Gate, KeyId, Reason, What};
+use super::memory::Doubt;
 use super::names::Names;
-use super::pace::{Changed, Pace, PaceSettings, Scene, Stamp};
+use super::pace::{Changed, KeyPaceMemory, Pace, PaceMemory, PaceSettings, Scene, Stamp};
 use super::quota::{Ledger, Spend, Standing};
 use super::reserve::Reserve;
 use super::resume::SlowResume;
@@ -187,7 +188,8 @@ impl Control {
             return WAIT;
         }
         let pace = match room {
-            Room::Trial if !self.pace.is_known(key) => WAIT,
+            Room::Trial | Room::Look if !self.pace.is_known(key) => WAIT,
+            Room::Look => self.pace.gate_of_look(key, &self.timing, now),
             Room::AtOnce if !self.pace.is_strict(key) && self.timing.refuses_fast() => Gate::Open,
             _ => self.pace.gate(key, &self.timing, now),
         };
@@ -264,7 +266,7 @@ impl Control {
         let bursts = self.told || self.pace.is_window(key);
         control.resume.on_sent(hearing, bursts, now);
         control.cap.on_sent(now);
-        if control.cap.is_on_trial() {
+        if control.cap.is_on_trial(control.in_flight) {
             control.resume.rest(hearing, now);
         }
         let limit = control
@@ -284,9 +286,53 @@ impl Control {
         }
     }
 
+    /// What of the learned rates is worth knowing the next time.
+    pub(super) fn remember_paces(&self) -> PaceMemory {
+        self.pace.remember()
+    }
+
+    /// The same of one key.
+    pub(super) fn remember_pace(&self, key: KeyId, now: Time) -> Option<KeyPaceMemory> {
+        self.pace.remember_key(key, now)
+    }
+
+    /// Begins with what was learned before.
+    pub(super) fn recall_paces(
+        &mut self,
+        memory: &PaceMemory,
+        keys: &[(KeyId, &KeyPaceMemory)],
+        doubt: Doubt,
+        now: Time,
+    ) {
+        self.pace.recall(memory, keys, doubt, now);
+    }
+
+    /// The most in flight that did no harm, if more than at first was tried.
+    pub(super) fn verified_window(&self) -> Option<f64> {
+        (!self.told).then(|| self.window.verified()).flatten()
+    }
+
+    pub(super) fn recall_window(&mut self, verified: Option<f64>, doubt: Doubt) {
+        if let Some(verified) = verified {
+            self.window.recall(verified * (1.0 - doubt.share()));
+        }
+    }
+
+    /// The most in flight on a key that the server takes, if it was found to bound that.
+    pub(super) fn cap(&self, key: KeyId) -> Option<u32> {
+        self.keys[key.index()].cap.found()
+    }
+
+    pub(super) fn recall_cap(&mut self, key: KeyId, cap: Option<u32>, doubt: Doubt) {
+        let cap = cap.map(|cap| (f64::from(cap) * (1.0 - doubt.share())) as u32);
+        if let Some(cap) = cap.filter(|&cap| cap > 0) {
+            self.keys[key.index()].cap.recall(cap);
+        }
+    }
+
     /// The server refused the key itself; `out` says whether it is out of use now.
-    pub(crate) fn on_fault(&mut self, key: KeyId, out: bool) {
-        self.pace.on_fault(key, out);
+    pub(crate) fn on_fault(&mut self, key: KeyId, out: bool, now: Time) {
+        self.pace.on_fault(key, out, now);
     }
 
     /// A key is in use again.
@@ -311,6 +357,12 @@ impl Control {
             .ledger_mut(trail.bucket)
             .refund(&trail.spend);
         self.pace.on_explained(key, &trail.stamp);
+    }
+
+    /// What an attempt took was told after its answer.
+    pub(crate) fn settle(&mut self, key: KeyId, trail: &Trail, said: &Feedback) {
+        let ledger = self.keys[key.index()].ledger_mut(trail.bucket);
+        ledger.on_cost(&trail.spend, said);
     }
 
     /// An attempt no longer takes a slot.
@@ -366,6 +418,8 @@ impl Control {
                 self.on_refused(key, trail, feedback, explained, took, &mut changes, now);
             }
             Class::QuotaExhausted => self.pace.on_explained(key, &trail.stamp),
+            // With a fault of the key it is told of that, too.
+            Class::Fatal if feedback.fault.is_none() => self.pace.on_denied(key, now),
             Class::Overloaded | Class::Transient | Class::Fatal => {}
         }
         let share_left = self.keys[key.index()].ledger_mut(trail.bucket).share_left();
@@ -410,8 +464,10 @@ impl Control {
         }
         self.served += 1;
         self.timing.on_success(took);
-        let may_try = self.pace.may_try();
-        self.keys[key.index()].cap.on_served(trail.others, may_try);
+        let may_try = self.pace.may_try(key, now);
+        let on_the_way = self.timing.on_the_way();
+        let cap = &mut self.keys[key.index()].cap;
+        cap.on_served(trail.others, on_the_way, may_try, now);
         let scene = Scene {
             keys: self.keys.len(),
             told: self.told,

@@ -7,6 +7,7 @@ use super::ceiling::Ceilings;
 use super::control::{Control, Trail};
 use super::events::{Cost, Gate, Grant, KeyId, Loan, Reason, Ticket};
 use super::keys::KeyPool;
+use super::names::Names;
 use super::queue::{Entry, LaneId, Place};
 use super::reserve::Reserve;
 use super::time::Time;
@@ -33,6 +34,7 @@ pub(super) struct Attempt {
 /// Everything that says "not before", for one poll.
 struct Gates<'a> {
     keys: &'a KeyPool,
+    buckets: &'a Names,
     control: &'a mut Control,
     key_ceilings: &'a [Ceilings],
     provider_ceilings: &'a Ceilings,
@@ -113,8 +115,9 @@ impl Gates<'_> {
     /// The gates of one key, in order. The ceiling is the last gate here: nothing that learns
     /// stands behind it. Then comes what is shared with others.
     fn key_gate(&mut self, key: KeyId, entry: &Entry, now: Time) -> Gate {
+        let bucket = self.buckets.home(entry.bucket);
         let barred = Gate::at(entry.barred_until(key), Reason::Hint, now);
-        let parked = barred.and(self.keys.gate(key, entry.bucket, now));
+        let parked = barred.and(self.keys.gate(key, bucket, now));
         if matches!(
             parked,
             Gate::Shut {
@@ -125,7 +128,7 @@ impl Gates<'_> {
             return parked;
         }
         parked
-            .and(self.control.gate(key, entry.bucket, &entry.cost, now))
+            .and(self.control.gate(key, bucket, &entry.cost, now))
             .and(self.key_ceilings[key.index()].gate(&entry.cost, now))
             .and(
                 self.allowances
@@ -157,6 +160,7 @@ impl Scheduler {
         let entry = self.queue.entry(ticket).expect("a head is alive");
         let mut gates = Gates {
             keys: &self.keys,
+            buckets: &self.buckets,
             control: &mut self.control,
             key_ceilings: &self.key_ceilings,
             provider_ceilings: &self.provider_ceilings,
@@ -215,7 +219,7 @@ impl Scheduler {
     pub(super) fn known_wait(&self, lane: LaneId, now: Time) -> Option<(Time, Reason)> {
         let mut first: Option<(Time, Reason)> = None;
         for key in self.keys_of(lane) {
-            match self.keys.gate(key, lane.bucket, now) {
+            match self.keys.gate(key, self.buckets.home(lane.bucket), now) {
                 Gate::Open => return None,
                 // It opens when something else happens, which may be soon.
                 Gate::Shut { reason, .. } if !is_certain(reason) => return None,
@@ -231,7 +235,7 @@ impl Scheduler {
 
     pub(super) fn grant(&mut self, ticket: Ticket, key: KeyId, now: Time) -> Grant {
         let entry = self.queue.entry(ticket).expect("it was just chosen");
-        let (cost, bucket) = (entry.cost, entry.bucket);
+        let (cost, bucket) = (entry.cost, self.buckets.home(entry.bucket));
         let attempt =
             1 + u32::from(entry.refusals) + u32::from(entry.errors) + u32::from(entry.key_faults);
         self.keys.on_granted(key, now);

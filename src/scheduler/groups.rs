@@ -45,7 +45,9 @@ impl Scheduler {
             ..Cancelled::default()
         };
         let mut spared = Vec::new();
-        for ticket in self.queue.members(group) {
+        // The youngest first: the oldest of a tenant is what the order of classes goes by, and would
+        // have to be found anew each time.
+        for ticket in self.queue.members(group).into_iter().rev() {
             let entry = self.queue.entry_mut(ticket).expect("members are alive");
             if spare.is_some_and(|spare| entry.priority >= spare) {
                 spared.push(ticket);
@@ -60,6 +62,7 @@ impl Scheduler {
                 cancelled.removed += 1;
             }
         }
+        spared.reverse();
         cancelled.spared = spared.len();
         (cancelled, spared)
     }

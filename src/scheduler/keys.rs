@@ -505,6 +505,13 @@ impl KeyPool {
 }
 
 impl Key {
+    /// Until when it is parked: as a whole, and each of its buckets.
+    pub(crate) fn parks(&self) -> impl Iterator<Item = (Option<u32>, Time)> + '_ {
+        let buckets = self.bucket_parks.iter();
+        let buckets = buckets.map(|&(bucket, until)| (Some(bucket), until));
+        [(None, self.parked_until)].into_iter().chain(buckets)
+    }
+
     fn new(fingerprint: Fingerprint) -> Self {
         Self {
             fingerprint,

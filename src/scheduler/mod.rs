@@ -18,6 +18,7 @@ mod grants;
 pub mod groups;
 pub mod keys;
 mod loans;
+pub mod memory;
 pub mod mode;
 mod names;
 mod outcomes;
@@ -323,7 +324,8 @@ impl Scheduler {
             },
             None if deadline > now => Refusal::AllKeysParked { until },
             None => Refusal::Deadline {
-                earliest: (until > now).then_some(until),
+                earliest: Some(until.max(lane.shut_until))
+                    .filter(|&until| until > now && until != Time::NEVER),
                 reason: lane.shut_reason,
             },
         };

@@ -64,6 +64,23 @@ impl Scheduler {
         verdict
     }
 
+    /// An attempt that was answered, and whose slot is held for the body, says something more: an
+    /// error in the middle of a stream, or what the call used. It is learned from; the verdict on
+    /// the attempt stands.
+    pub fn amend(&mut self, ticket: Ticket, said: &Feedback, now: Time) {
+        let answered = |&index: &usize| self.attempts[index].answered;
+        let Some(index) = self.attempt_of(ticket).filter(answered) else {
+            return;
+        };
+        if said.class == Class::Ok {
+            let attempt = &self.attempts[index];
+            self.control.settle(attempt.key, &attempt.trail, said);
+        } else {
+            self.learn(index, ticket, &Outcome::Answered(said.clone()), now);
+        }
+        self.version += 1;
+    }
+
     /// Tells every part what an outcome says. Answers until when the request must stay away from
     /// the key that refused it, and from every key.
     fn learn(&mut self, index: usize, ticket: Ticket, outcome: &Outcome, now: Time) -> Learned {
@@ -78,6 +95,10 @@ impl Scheduler {
         };
         self.keys.on_answered(key);
         let bucket = self.queue.entry(ticket).map(|entry| entry.bucket);
+        if let (Some(bucket), Some(label)) = (bucket, &feedback.bucket) {
+            self.buckets.learn(bucket, label);
+        }
+        let bucket = bucket.map(|bucket| self.buckets.home(bucket));
         let bucket = bucket.filter(|&b| b != Names::DEFAULT && feedback.bucket.is_some());
         let mut learned = Learned::default();
         let attempt = &self.attempts[index];
@@ -110,9 +131,15 @@ impl Scheduler {
                     .parked
                     .map(|(until, why)| What::Parked { until, why });
                 self.note(now, Some(key), what);
+                if let Some((wait, _)) = hint.filter(|_| feedback.is_account_wide()) {
+                    learned.provider_until = self.rest_all(wait, now);
+                }
             }
             Class::QuotaExhausted => {
                 let wait = exhausted_for(feedback);
+                if feedback.is_account_wide() {
+                    learned.provider_until = self.rest_all(wait, now);
+                }
                 let until = self.keys.park(key, bucket, wait, now);
                 self.tell_parked(key, bucket, until);
                 learned.key_until = now + wait;
@@ -136,13 +163,21 @@ impl Scheduler {
             let what = self.keys.on_fault(key, fault, sent, now);
             self.tell_fault(key, what.as_ref());
             let retired = matches!(what, Some(What::Retired(_)));
-            self.control.on_fault(key, retired);
+            self.control.on_fault(key, retired, now);
             self.note(now, Some(key), what);
             if retired {
                 self.refuse_if_all_faulty(now);
             }
         }
         learned
+    }
+
+    /// What was refused is an account's or an address's: no key may go on. Answers until when.
+    fn rest_all(&mut self, wait: Duration, now: Time) -> Time {
+        let until = now + wait.min(self.settings.longest_park);
+        self.overload.until = self.overload.until.max(until);
+        self.tell_overloaded();
+        until
     }
 
     /// The server's hint or the profile's floor, spread, and whether it is a fraction of a second
@@ -245,7 +280,7 @@ impl Scheduler {
         let entry = self.queue.entry(ticket).expect("its attempt is alive");
         let lane = self.queue.lane_at(entry.lane).id;
         let first = self.keys_of(lane).map(|key| {
-            let parked = match self.keys.gate(key, lane.bucket, floor) {
+            let parked = match self.keys.gate(key, self.buckets.home(lane.bucket), floor) {
                 Gate::Shut { until, reason } if is_certain(reason) => until,
                 Gate::Open | Gate::Shut { .. } => floor,
             };

@@ -82,7 +82,7 @@ impl Scheduler {
             }
             Told::Retired { fault, .. } => {
                 let what = self.keys.hear_fault(id, *fault, observed, now);
-                self.control.on_fault(id, what.is_some());
+                self.control.on_fault(id, what.is_some(), now);
                 what
             }
             Told::Restored { .. } => self.keys.hear_restored(id, observed),

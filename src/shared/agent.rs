@@ -47,6 +47,7 @@ impl Buyer for Counter {
         let mut desk = lock(&self.desk);
         let mut traded = Traded::default();
         let mut has_work = false;
+        desk.on_waiting(machine.depth().0);
         while let Some(settled) = machine.poll_settled() {
             desk.on_settled(settled, now);
             has_work = true;

@@ -209,16 +209,14 @@ impl Count {
         }
     }
 
-    /// Renews a slot. Answers false if its lease has ended: then somebody else may have it.
+    /// Renews a slot. Answers false if its lease had ended: then somebody else may have its place,
+    /// and it counts beyond the amount, for what holds it is in flight all the same.
     pub(crate) fn renew(&mut self, limit: &Limit, item: SlotId, adopt: bool, now: u64) -> bool {
         let Self::Slots(slots) = self else {
             return true;
         };
-        if adopt || slots.contains_key(&item) {
-            slots.insert(item, now + micros(limit.window));
-            return true;
-        }
-        false
+        let was_held = slots.insert(item, now + micros(limit.window)).is_some();
+        adopt || was_held
     }
 }
 
@@ -390,7 +388,7 @@ mod tests {
     }
 
     #[test]
-    fn a_slot_whose_lease_ended_cannot_be_renewed() {
+    fn a_slot_whose_lease_had_ended_counts_beyond_the_amount() {
         let limit = limit(Law::Slots, 1, 100);
         let mut count = Count::new(&limit);
         count.charge(&limit, 1, item(0), 0);
@@ -400,5 +398,7 @@ mod tests {
         count.charge(&limit, 1, item(1), 100_000);
         count.advance(&limit, 150_000);
         assert!(count.renew(&limit, item(1), false, 150_000));
+        count.refund(&limit, 1, item(1), 150_000);
+        assert_eq!(count.wait(&limit, 1, 150_000), 50_000);
     }
 }

@@ -306,6 +306,8 @@ pub struct Taken {
     pub wait: Option<Duration>,
     /// Whether it was refused because the state was lost, and not because the limit is reached.
     pub is_lost: bool,
+    /// How long ago it was paid: more than zero where it was asked for again.
+    pub age: Duration,
     /// The state after it.
     pub standing: Standing,
 }
@@ -358,7 +360,8 @@ pub struct Beat {
 pub struct Alive {
     /// How many owners, this one included.
     pub owners: u32,
-    /// Slots whose lease had ended before they were renewed: somebody else may have them.
+    /// Slots whose lease had ended before they were renewed. Somebody else may have their places;
+    /// what holds them is in flight all the same, so they count beyond the amount.
     pub gone: Vec<Slot>,
     /// The state after it.
     pub standing: Standing,

@@ -8,6 +8,7 @@ use crate::config::Settings;
 use crate::feedback::{self, Profile};
 use crate::scheduler::events::{Ask, Change, Cost, Fingerprint, Outcome, Replay, Ticket, Verdict};
 use crate::scheduler::explain::Explanation;
+use crate::scheduler::memory::Snapshot;
 use crate::{Scheduler, Time};
 
 use super::load::Job;
@@ -110,6 +111,19 @@ impl Paceline {
             refused: None,
             changes: None,
         }
+    }
+
+    /// Begins with what another had learned when `age` less of time had passed.
+    #[must_use]
+    pub fn restored(mut self, snapshot: &Snapshot, age: Duration) -> Self {
+        self.scheduler.restore(snapshot, age, Time::START);
+        self
+    }
+
+    /// What it has learned.
+    #[must_use]
+    pub fn snapshot(&self, now: Time) -> Snapshot {
+        self.scheduler.snapshot(now)
     }
 
     /// Keeps every decision, so that [`Paceline::changes`] can tell them.

@@ -61,6 +61,7 @@ struct Flight {
     sequence: u64,
     job: u32,
     key: usize,
+    admitted: bool,
     served: bool,
 }
 
@@ -135,6 +136,7 @@ impl Oracle {
                 sequence: self.sequence,
                 job: job.index,
                 key,
+                admitted: reply.admitted,
                 served: reply.status == 200,
             }));
         }
@@ -162,7 +164,9 @@ impl Oracle {
             key: flight.key,
             tokens: job.tokens,
         };
-        self.provider.finish(request, flight.served, now);
+        if flight.admitted {
+            self.provider.finish(request, flight.served, now);
+        }
         if flight.served {
             self.served += 1;
             if self.served == FIRST {

@@ -8,9 +8,12 @@ mod memory;
 mod outages;
 #[cfg(unix)]
 mod pipes;
+mod providers;
 mod requests;
+mod resumed;
 mod server;
 mod setup;
+mod tables;
 mod usage;
 
 use std::fs;

@@ -11,6 +11,7 @@ mod logs;
 mod operating;
 mod provider;
 mod redirects;
+mod refusals;
 mod renewing;
 mod replays;
 mod runtimes;

@@ -60,7 +60,7 @@ async fn observed_everything_goes_at_once_on_the_keys_in_turn_and_nothing_is_rep
 #[tokio::test(start_paused = true)]
 async fn whoever_waits_is_let_go_when_the_limiter_is_switched_off_and_held_again_after() {
     let provider = Provider::generous();
-    let limiter = unlearned().ceiling("2/1h").build().unwrap();
+    let limiter = unlearned().ceiling("2/1h").max_wait(None).build().unwrap();
     let client = provider.client([limiter.clone()]);
     let sends: Vec<_> = (0..5)
         .map(|_| tokio::spawn(client.get(URL).send()))

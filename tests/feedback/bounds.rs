@@ -3,57 +3,11 @@
 use std::time::{Duration, SystemTime};
 
 use http::{HeaderMap, HeaderName, HeaderValue, StatusCode};
-use paceline::feedback::{self, Feedback, Profile};
+use paceline::feedback::{self, Profile};
 use proptest::prelude::*;
 
+use super::targets::check;
 use super::{NOW, read};
-
-/// Everything that leaves the reader is finite, not negative and bounded.
-pub(super) fn check(said: &Feedback) {
-    for reading in &said.readings {
-        for number in [reading.limit, reading.remaining, reading.used]
-            .into_iter()
-            .flatten()
-        {
-            assert!(number.is_finite() && number >= 0.0, "{reading:?}");
-        }
-        if let Some(reset) = reading.reset {
-            assert!(
-                reset.after <= TEN_YEARS && reset.grain <= Duration::from_secs(60),
-                "{reading:?}"
-            );
-        }
-        assert!(
-            reading
-                .window
-                .is_none_or(|window| !window.is_zero() && window <= TEN_YEARS),
-            "{reading:?}"
-        );
-        assert!(
-            reading
-                .scope
-                .as_ref()
-                .is_none_or(|scope| scope.len() <= 200),
-            "{reading:?}"
-        );
-    }
-    assert!(said.readings.len() <= 32);
-    assert!(said.wait.is_none_or(|wait| wait.delay <= LONGEST_WAIT));
-    assert!(
-        said.floor
-            .is_none_or(|floor| floor <= Duration::from_secs(25 * 3600))
-    );
-    assert!(
-        said.cost
-            .iter()
-            .all(|(_, cost)| cost.is_finite() && *cost >= 0.0)
-    );
-    assert!(
-        said.bucket
-            .as_ref()
-            .is_none_or(|bucket| bucket.len() <= 200)
-    );
-}
 
 fn any_profile() -> impl Strategy<Value = Profile> {
     let names: Vec<_> = Profile::names().collect();
@@ -196,9 +150,6 @@ fn deep_bodies_are_read_without_recursion() {
         assert_eq!(said.wait, None);
     }
 }
-
-const TEN_YEARS: Duration = Duration::from_secs(3653 * 86_400);
-const LONGEST_WAIT: Duration = Duration::from_secs(1 << 31);
 
 const NAMES: [&str; 30] = [
     "retry-after",

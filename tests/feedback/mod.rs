@@ -2,8 +2,11 @@
 
 mod bounds;
 mod claims;
+#[cfg(feature = "sim")]
+mod described;
 mod kinds;
 mod mutations;
+mod targets;
 
 use std::time::{Duration, SystemTime};
 

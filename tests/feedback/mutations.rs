@@ -7,7 +7,7 @@ use http::{HeaderMap, HeaderName, HeaderValue, StatusCode};
 use paceline::feedback::{self, Profile};
 
 use super::NOW;
-use super::bounds::check;
+use super::targets::{self, check};
 
 #[test]
 fn changed_recordings_keep_the_reader_within_its_bounds() {
@@ -38,6 +38,39 @@ fn changed_recordings_keep_the_reader_within_its_bounds() {
             body,
             received,
         ));
+    }
+}
+
+#[test]
+fn the_targets_of_the_fuzzers_hold_for_a_moment() {
+    let count = setting("PACELINE_MUTATIONS").unwrap_or(5_000);
+    let seed = setting("PACELINE_SEED").unwrap_or(1);
+    let mut dice = Dice(seed.wrapping_mul(0x9e37_79b9_7f4a_7c15) | 1);
+    let cases = recordings();
+    for _ in 0..count {
+        let case = dice.pick(&cases);
+        let mut response = vec![dice.roll() as u8, 0, dice.roll() as u8];
+        let mut lists = Vec::new();
+        for (name, value) in &case.headers {
+            response.extend([name.as_bytes(), b": ", value, b"\n"].concat());
+            lists.extend([value, &b"\n"[..]].concat());
+        }
+        response.extend([b"\n", &case.body[..]].concat());
+        let mut value = vec![dice.roll() as u8];
+        if !case.headers.is_empty() {
+            value.extend(&dice.pick(&case.headers).1);
+        }
+        let mut body = vec![dice.roll() as u8, dice.roll() as u8];
+        body.extend(&case.body);
+        for input in [&mut response, &mut lists, &mut value, &mut body] {
+            for _ in 0..dice.below(4) {
+                dice.mutate(input);
+            }
+        }
+        targets::response(&response);
+        targets::fields(&lists);
+        targets::values(&value);
+        targets::body(&body);
     }
 }
 

@@ -7,6 +7,7 @@
 mod explained;
 mod promises;
 mod report;
+mod second_run;
 
 use std::path::PathBuf;
 

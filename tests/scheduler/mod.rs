@@ -6,4 +6,5 @@ mod groups;
 mod mode;
 mod order;
 mod properties;
+mod scopes;
 mod verdicts;

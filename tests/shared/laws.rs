@@ -175,8 +175,8 @@ impl Side {
         self.taken.push((take, now));
         let standing = self.note(taken.standing);
         format!(
-            "{} {:?} {} {standing}",
-            taken.granted, taken.wait, taken.is_lost
+            "{} {:?} {} {:?} {standing}",
+            taken.granted, taken.wait, taken.is_lost, taken.age
         )
     }
 

@@ -1,13 +1,15 @@
 //! Several limiters that share, each with its own connection, as several processes would.
 
-use std::sync::Arc;
+use std::pin::Pin;
 use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::{Arc, Once};
 use std::time::{Duration, Instant};
 
 use http::{HeaderMap, StatusCode};
 use paceline::scheduler::concurrency::{Concurrency, FixedSettings};
 use paceline::scheduler::events::What;
 use paceline::scheduler::pace::PaceSettings;
+use paceline::shared::store::*;
 use paceline::shared::{Counts, MemoryStore, Mode, RedisStore, Sharing, WhenAway};
 use paceline::{Ask, Limiter, LimiterBuilder};
 use tokio::task::JoinSet;
@@ -346,6 +348,73 @@ async fn a_memory_store_shares_in_one_process_on_paused_time() {
     assert_eq!(audit.load(Ordering::SeqCst), 20);
     replicas.join_all().await;
     assert_eq!(audit.load(Ordering::SeqCst), 30);
+}
+
+/// A store whose answer to the first payment takes its time, as for a process that was halted.
+#[derive(Debug)]
+struct Late(MemoryStore, Duration, Once);
+
+impl Store for Late {
+    fn take<'a>(&'a self, scope: &'a Scope, take: &'a Take) -> Answer<'a, Taken> {
+        let answer = self.0.take(scope, take);
+        Box::pin(async move {
+            let answer = answer.await;
+            let mut is_first = false;
+            self.2.call_once(|| is_first = true);
+            if is_first {
+                tokio::time::sleep(self.1).await;
+            }
+            answer
+        })
+    }
+
+    fn refund<'a>(&'a self, scope: &'a Scope, refund: &'a Refund) -> Answer<'a, Standing> {
+        self.0.refund(scope, refund)
+    }
+
+    fn beat<'a>(&'a self, scope: &'a Scope, beat: &'a Beat) -> Answer<'a, Alive> {
+        self.0.beat(scope, beat)
+    }
+
+    fn release<'a>(&'a self, scope: &'a Scope, release: &'a Release) -> Answer<'a, Standing> {
+        self.0.release(scope, release)
+    }
+
+    fn lend<'a>(&'a self, scope: &'a Scope, claim: &'a Claim) -> Answer<'a, Lent> {
+        self.0.lend(scope, claim)
+    }
+
+    fn publish<'a>(&'a self, scope: &'a Scope, fact: &'a Fact) -> Answer<'a, bool> {
+        self.0.publish(scope, fact)
+    }
+
+    fn facts<'a>(&'a self, scope: &'a Scope) -> Answer<'a, Vec<Known>> {
+        self.0.facts(scope)
+    }
+
+    fn news<'a>(&'a self, scope: &'a Scope) -> Pin<Box<dyn Future<Output = ()> + Send + 'a>> {
+        self.0.news(scope)
+    }
+}
+
+#[tokio::test(start_paused = true)]
+#[expect(clippy::disallowed_methods, reason = "the time is paused")]
+async fn a_payment_that_is_heard_of_late_is_made_anew() {
+    let late = Late(MemoryStore::new(), Duration::from_secs(4), Once::new());
+    let store = Arc::new(late);
+    let replica = || {
+        let sharing = Sharing::new(Arc::clone(&store), "api.example.com").unwrap();
+        plain().ceiling("2/10s").shared(sharing).build().unwrap()
+    };
+    let start = tokio::time::Instant::now();
+    let [halted, other] = [replica(), replica()];
+    let permits = tokio::join!(halted.acquire(Ask::new()), halted.acquire(Ask::new()));
+    assert!(permits.0.is_ok() && permits.1.is_ok());
+    let sent = start.elapsed();
+    assert!(sent < Duration::from_millis(4100), "{sent:?}");
+    drop(other.acquire(Ask::new()).await.unwrap());
+    let next = start.elapsed() - sent;
+    assert!(next > Duration::from_millis(9900), "{next:?}");
 }
 
 /// Sends once and answers with what the provider says.

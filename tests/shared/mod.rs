@@ -7,5 +7,7 @@ mod limiters;
 mod processes;
 #[cfg(feature = "cli")]
 mod provider;
+#[cfg(feature = "cli")]
+mod replicas;
 mod server;
 mod suite;

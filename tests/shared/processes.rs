@@ -109,11 +109,7 @@ fn eight_processes_keep_one_limit() {
         fleet.run(15, &server.url(), &EXACT);
     }
     let provider = fleet.all_succeed();
-    assert!(
-        provider.most_in(SECOND) <= 30,
-        "{}",
-        provider.most_in(SECOND)
-    );
+    provider.assert_at_most(30, SECOND);
     // Four windows of 1.25 s, less the last.
     assert!(
         provider.took() < Duration::from_secs(6),
@@ -132,11 +128,7 @@ fn two_processes_on_an_old_redis_keep_one_limit() {
         fleet.run(45, &server.url(), &EXACT);
     }
     let provider = fleet.all_succeed();
-    assert!(
-        provider.most_in(SECOND) <= 30,
-        "{}",
-        provider.most_in(SECOND)
-    );
+    provider.assert_at_most(30, SECOND);
 }
 
 #[test]
@@ -163,22 +155,21 @@ fn a_killed_process_gives_its_slots_back_within_a_lease() {
 }
 
 #[test]
-#[ignore = "needs a machine with nothing else to do: run it with --ignored"]
 fn a_process_that_was_halted_sends_nothing_that_was_paid_for_before() {
     let server = Server::start(Kind::Valkey);
     let mut fleet = Fleet::new(Duration::ZERO);
-    let halted = fleet.run(60, &server.url(), &EXACT);
-    fleet.run(60, &server.url(), &EXACT);
-    fleet.wait_for(35);
-    signal(halted, "STOP");
-    pause(Duration::from_secs(4));
-    signal(halted, "CONT");
-    let provider = fleet.all_succeed();
-    assert!(
-        provider.most_in(SECOND) <= 30,
-        "{}",
-        provider.most_in(SECOND)
-    );
+    let halted = fleet.run(90, &server.url(), &EXACT);
+    fleet.run(150, &server.url(), &EXACT);
+    // Each time in the midst of those that were paid for together.
+    for (count, time) in [(33, 1700), (70, 1300), (100, 4000)] {
+        fleet.wait_for(count);
+        signal(halted, "STOP");
+        pause(Duration::from_millis(time));
+        signal(halted, "CONT");
+    }
+    // What each of its threads was just writing to a socket, nobody can take back.
+    let threads = thread::available_parallelism().unwrap().get();
+    fleet.all_succeed().assert_at_most(30 + threads, SECOND);
 }
 
 #[test]
@@ -200,11 +191,7 @@ fn a_process_that_was_halted_past_its_lease_borrows_anew() {
     pause(Duration::from_secs(4));
     signal(halted, "CONT");
     let provider = fleet.all_succeed();
-    assert!(
-        provider.most_in(SECOND) <= 100,
-        "{}",
-        provider.most_in(SECOND)
-    );
+    provider.assert_at_most(100, SECOND);
 }
 
 #[test]
@@ -219,11 +206,7 @@ fn a_store_that_restarts_empty_lets_no_window_exceed_the_limit() {
     pause(Duration::from_millis(700));
     server.run();
     let provider = fleet.all_succeed();
-    assert!(
-        provider.most_in(SECOND) <= 30,
-        "{}",
-        provider.most_in(SECOND)
-    );
+    provider.assert_at_most(30, SECOND);
 }
 
 #[test]
@@ -239,11 +222,7 @@ fn a_flushed_store_lets_no_window_exceed_the_limit() {
         server.command(&["SCRIPT", "FLUSH"]);
     }
     let provider = fleet.all_succeed();
-    assert!(
-        provider.most_in(SECOND) <= 30,
-        "{}",
-        provider.most_in(SECOND)
-    );
+    provider.assert_at_most(30, SECOND);
 }
 
 #[test]
@@ -260,11 +239,7 @@ fn a_store_that_is_halted_costs_no_window_its_limit() {
         server.signal("CONT");
     }
     let provider = fleet.all_succeed();
-    assert!(
-        provider.most_in(SECOND) <= 30,
-        "{}",
-        provider.most_in(SECOND)
-    );
+    provider.assert_at_most(30, SECOND);
 }
 
 #[test]
@@ -282,11 +257,7 @@ fn a_store_that_cannot_write_lets_nothing_through() {
     assert_eq!(fleet.provider.count(), before);
     server.command(&["REPLICAOF", "NO", "ONE"]);
     let provider = fleet.all_succeed();
-    assert!(
-        provider.most_in(SECOND) <= 30,
-        "{}",
-        provider.most_in(SECOND)
-    );
+    provider.assert_at_most(30, SECOND);
 }
 
 #[test]
@@ -301,11 +272,7 @@ fn without_a_store_each_process_keeps_to_its_share() {
     server.stop();
     let provider = fleet.all_succeed();
     // In the window in which it went away at most 30 and two thirds of 30 more.
-    assert!(
-        provider.most_in(SECOND) <= 50,
-        "{}",
-        provider.most_in(SECOND)
-    );
+    provider.assert_at_most(50, SECOND);
     // And they all went on: 120 more at 24 a second.
     assert!(
         provider.took() < Duration::from_secs(12),
@@ -333,11 +300,7 @@ fn a_slow_way_to_the_store_that_breaks_now_and_then_breaks_no_limit() {
         }
     }
     let provider = fleet.all_succeed();
-    assert!(
-        provider.most_in(SECOND) <= 30,
-        "{}",
-        provider.most_in(SECOND)
-    );
+    provider.assert_at_most(30, SECOND);
 }
 
 #[test]

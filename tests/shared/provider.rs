@@ -55,22 +55,20 @@ impl Provider {
         self.seen.arrivals.lock().unwrap().len()
     }
 
-    /// The most requests in any window of this length.
-    pub(super) fn most_in(&self, window: Duration) -> usize {
-        let mut log: Vec<Duration> = {
-            let arrivals = self.seen.arrivals.lock().unwrap();
-            arrivals.iter().map(|(at, _)| *at).collect()
-        };
+    /// Says that no window of this length holds more requests, or which one does.
+    pub(super) fn assert_at_most(&self, most: usize, window: Duration) {
+        let mut log = self.seen.arrivals.lock().unwrap().clone();
         log.sort_unstable();
-        let mut first = 0;
-        let mut most = 0;
-        for (last, &at) in log.iter().enumerate() {
-            while at - log[first] >= window {
-                first += 1;
-            }
-            most = most.max(last + 1 - first);
+        for (first, (start, _)) in log.iter().enumerate() {
+            let inside = log[first..]
+                .iter()
+                .take_while(|(at, _)| *at < *start + window);
+            assert!(
+                inside.clone().count() <= most,
+                "more than {most} in {window:?}: {:#?}",
+                inside.collect::<Vec<_>>()
+            );
         }
-        most
     }
 
     /// From the first request to the last.

@@ -47,7 +47,7 @@ on_every_store!(
     a_payment_that_was_given_back_before_it_came_pays_nothing,
     what_is_refused_fits_after_the_wait_it_was_told,
     a_slot_is_free_again_after_its_lease,
-    a_slot_that_somebody_else_has_cannot_be_renewed,
+    a_slot_that_somebody_else_has_is_told_of_and_counts_beyond_the_limit,
     renewed_slots_are_never_lost_while_many_compete,
     shares_shrink_before_others_grow,
     an_older_fact_never_undoes_a_newer_one,
@@ -256,7 +256,16 @@ fn beat(owner: u64, limit: &Limit, slots: &[Slot]) -> Beat {
     }
 }
 
-async fn a_slot_that_somebody_else_has_cannot_be_renewed(store: Arc<impl Store>) {
+fn release(limit: &Limit, slot: Slot) -> Release {
+    Release {
+        limits: vec![limit.clone()],
+        slots: vec![(0, slot)],
+    }
+}
+
+async fn a_slot_that_somebody_else_has_is_told_of_and_counts_beyond_the_limit(
+    store: Arc<impl Store>,
+) {
     let limit = limit("k", Law::Slots, 1, 300);
     assert_eq!(granted(&store, op(1, 1), &limit, 1, 1).await, 1);
     let slot = Slot {
@@ -275,13 +284,27 @@ async fn a_slot_that_somebody_else_has_cannot_be_renewed(store: Arc<impl Store>)
         .await
         .unwrap();
     assert_eq!(alive.gone, vec![slot]);
-    // Nor does freeing it free the other's.
-    let release = Release {
-        limits: vec![limit.clone()],
-        slots: vec![(0, slot)],
+    // What holds it is in flight all the same: when the other's is free, nobody gets it.
+    let others = Slot {
+        op: op(2, 1),
+        item: 0,
     };
-    store.release(&scope(), &release).await.unwrap();
+    store
+        .release(&scope(), &release(&limit, others))
+        .await
+        .unwrap();
     assert_eq!(granted(&store, op(3, 1), &limit, 1, 1).await, 0);
+    store
+        .release(&scope(), &release(&limit, slot))
+        .await
+        .unwrap();
+    assert_eq!(granted(&store, op(3, 2), &limit, 1, 1).await, 1);
+    // Nor does freeing it again free the other's.
+    store
+        .release(&scope(), &release(&limit, slot))
+        .await
+        .unwrap();
+    assert_eq!(granted(&store, op(4, 1), &limit, 1, 1).await, 0);
 }
 
 async fn renewed_slots_are_never_lost_while_many_compete(store: Arc<impl Store>) {
@@ -303,11 +326,10 @@ async fn renewed_slots_are_never_lost_while_many_compete(store: Arc<impl Store>)
                     let alive = store.beat(&scope(), &beat).await.unwrap();
                     assert_eq!(alive.gone, vec![], "the beat came in time");
                 }
-                let release = Release {
-                    limits: vec![limit.clone()],
-                    slots: vec![(0, slot)],
-                };
-                store.release(&scope(), &release).await.unwrap();
+                store
+                    .release(&scope(), &release(&limit, slot))
+                    .await
+                    .unwrap();
             }
         });
     }

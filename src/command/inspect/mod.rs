@@ -7,6 +7,7 @@ mod plain;
 mod response;
 
 use std::io::{self, BufRead, Read, Write};
+use std::path::Path;
 use std::process::ExitCode;
 
 use paceline::client::Clock;
@@ -24,7 +25,7 @@ pub(crate) struct Args {
     /// Read one case a line, and answer each with a line.
     #[arg(long, conflicts_with = "profile")]
     jsonl: bool,
-    /// Read it as this vendor's (a name, or the host it came from).
+    /// Read it as this vendor's: a name, the host it came from, or a file that describes it.
     #[arg(long, value_name = "VENDOR", value_parser = profile)]
     profile: Option<Profile>,
 }
@@ -107,6 +108,9 @@ fn lines(clock: &Clock) -> io::Result<ExitCode> {
 }
 
 fn profile(name: &str) -> Result<Profile, String> {
+    if name.ends_with(".toml") {
+        return super::config::profile_in(Path::new(name));
+    }
     Profile::by_name(name)
         .or_else(|| Profile::by_host(name))
         .ok_or_else(|| {

@@ -77,26 +77,43 @@ pub(super) async fn answer(
 
 /// The secret that a request came with; the empty one if it came with none.
 fn credential<'a>(headers: &'a HeaderMap, uri: &'a Uri) -> &'a str {
-    let bearer = text(headers, &AUTHORIZATION).and_then(|value| {
-        value
-            .strip_prefix("Bearer ")
-            .or_else(|| value.strip_prefix("bearer "))
+    let bearer = text(headers, &AUTHORIZATION).map(|value| {
+        let scheme = value.get(..BEARER.len()).unwrap_or_default();
+        if scheme.eq_ignore_ascii_case(BEARER) {
+            &value[BEARER.len()..]
+        } else {
+            value
+        }
     });
+    let in_header = || {
+        let mut names = headers.iter().filter(|(name, _)| is_key(name.as_str()));
+        names.next()?.1.to_str().ok()
+    };
     let in_query = || {
-        let query = uri.query()?;
-        query.split('&').find_map(|pair| pair.strip_prefix("key="))
+        let mut pairs = uri.query()?.split('&');
+        pairs.find_map(|pair| pair.split_once('=').filter(|(name, _)| is_key(name)))
     };
     bearer
-        .or_else(|| text(headers, &X_API_KEY))
-        .or_else(in_query)
+        .or_else(in_header)
+        .or_else(|| in_query().map(|(_, secret)| secret))
         .unwrap_or_default()
 }
 
-/// What a request without an id is known by. The key in its query is not part of it.
+/// Whether a header or a query parameter of this name holds a key, as vendors name them.
+fn is_key(name: &str) -> bool {
+    let letters: String = name
+        .chars()
+        .filter(char::is_ascii_alphanumeric)
+        .map(|letter| letter.to_ascii_lowercase())
+        .collect();
+    KEYS.contains(&letters.as_str()) || KEY_ENDS.iter().any(|end| letters.ends_with(end))
+}
+
+/// What a request without an id is known by. A key in its query is not part of it.
 fn described(uri: &Uri, body: &[u8]) -> String {
     let mut id = uri.path().to_owned();
     for pair in uri.query().into_iter().flat_map(|query| query.split('&')) {
-        if !pair.starts_with("key=") {
+        if !pair.split_once('=').is_some_and(|(name, _)| is_key(name)) {
             id.push('&');
             id.push_str(pair);
         }
@@ -141,7 +158,26 @@ fn completion(number: u64, tokens: f64) -> String {
 /// The largest body that is read: more than any request of a batch, less than what would hurt.
 const LARGEST_BODY: usize = 16 << 20;
 
-const X_API_KEY: HeaderName = HeaderName::from_static("x-api-key");
+const BEARER: &str = "Bearer ";
+
+/// Names of keys in headers and queries, letters and digits only: plain ones, OpenWeather's
+/// `appid`, Rakuten's `applicationId`, Azure's `subscription-key`, and the like.
+const KEYS: [&str; 10] = [
+    "key",
+    "auth",
+    "appid",
+    "applicationid",
+    "clientid",
+    "clientsecret",
+    "password",
+    "secret",
+    "signature",
+    "sig",
+];
+
+/// How such names end: `x-api-key`, `x-goog-api-key`, `access_token`.
+const KEY_ENDS: [&str; 4] = ["apikey", "subscriptionkey", "token", "accesskey"];
+
 const X_COST_TOKENS: HeaderName = HeaderName::from_static("x-cost-tokens");
 const X_REQUEST_ID: HeaderName = HeaderName::from_static("x-request-id");
 
@@ -152,28 +188,43 @@ mod tests {
     #[test]
     fn a_key_is_found_wherever_it_may_stand() {
         let uri = |text: &str| text.parse::<Uri>().unwrap();
-        let headers = |name, value: &'static str| {
-            HeaderMap::from_iter([(name, HeaderValue::from_static(value))])
-        };
-        let plain = uri("/v1/x?a=1");
-        assert_eq!(
-            credential(&headers(AUTHORIZATION, "Bearer one"), &plain),
-            "one"
-        );
-        assert_eq!(credential(&headers(X_API_KEY, "two"), &plain), "two");
-        assert_eq!(
-            credential(&HeaderMap::new(), &uri("/v1/x?a=1&key=three")),
-            "three"
-        );
+        let plain = uri("/v1/x?a=1&max_tokens=5");
+        for (name, value) in [
+            ("authorization", "Bearer one"),
+            ("authorization", "bearer one"),
+            ("authorization", "one"),
+            ("x-api-key", "one"),
+            ("api-key", "one"),
+            ("x-goog-api-key", "one"),
+            ("ocp-apim-subscription-key", "one"),
+            ("x-auth-token", "one"),
+        ] {
+            let name = HeaderName::from_static(name);
+            let headers = HeaderMap::from_iter([(name.clone(), HeaderValue::from_static(value))]);
+            assert_eq!(credential(&headers, &plain), "one", "{name}: {value}");
+        }
+        for name in [
+            "key",
+            "api_key",
+            "apikey",
+            "appid",
+            "applicationId",
+            "access_token",
+            "token",
+        ] {
+            let uri = uri(&format!("/v1/x?a=1&{name}=two"));
+            assert_eq!(credential(&HeaderMap::new(), &uri), "two", "{name}");
+            assert_eq!(described(&uri, b""), "/v1/x&a=1", "{name}");
+        }
         assert_eq!(credential(&HeaderMap::new(), &plain), "");
     }
 
     #[test]
-    fn the_key_in_a_query_is_not_part_of_what_a_request_is_known_by() {
+    fn what_is_asked_for_is_what_a_request_is_known_by() {
         let described = |text: &str, body: &[u8]| described(&text.parse().unwrap(), body);
         assert_eq!(
-            described("/x?key=a&page=2", b""),
-            described("/x?key=b&page=2", b"")
+            described("/x?key=a&page=2&max_tokens=5", b""),
+            "/x&page=2&max_tokens=5"
         );
         assert_ne!(described("/x?page=1", b""), described("/x?page=2", b""));
         assert_ne!(described("/x", b"{\"a\":1}"), described("/x", b"{\"a\":2}"));

@@ -10,6 +10,7 @@ pub(super) static ROWS: &[Vendor] = &[
                 tier is full; tokens per day only in the message.",
         own: Own {
             windows: &[(Dimension::Requests, DAY), (Dimension::Tokens, MINUTE)],
+            bucket: Bucketing::Model,
             ..Own::NONE
         },
         replays: CHAT,
@@ -46,6 +47,7 @@ pub(super) static ROWS: &[Vendor] = &[
                 remaining("x-ratelimitbysize-remaining-month", TOKENS.per(MONTH)),
             ],
             codes: &[Code("1300", Says::Rate), Code("3505", Says::Overloaded)],
+            bucket: Bucketing::Model,
             ..Own::NONE
         },
         replays: CHAT,
@@ -71,6 +73,7 @@ pub(super) static ROWS: &[Vendor] = &[
                     REQUESTS.per(MINUTE).scope("trial-endpoint"),
                 ),
             ],
+            bucket: Bucketing::Model,
             ..Own::NONE
         },
         replays: &["/chat", "/generate", "/embed", "/rerank", "/classify"],
@@ -86,6 +89,10 @@ pub(super) static ROWS: &[Vendor] = &[
             reset("x-tokenlimit-reset", TOKENS),
         ],
         codes: &[Code("model_rate_limit", Says::Rate)],
+        own: Own {
+            bucket: Bucketing::Model,
+            ..Own::NONE
+        },
         replays: CHAT,
         ..Vendor::NONE
     },
@@ -111,6 +118,10 @@ pub(super) static ROWS: &[Vendor] = &[
                 Meaning::Cost(Dimension::InputTokens),
             ),
         ],
+        own: Own {
+            bucket: Bucketing::Model,
+            ..Own::NONE
+        },
         replays: CHAT,
         ..Vendor::NONE
     },
@@ -126,6 +137,10 @@ pub(super) static ROWS: &[Vendor] = &[
             Code("too_many_tokens_error", Says::Rate),
             Code("too_many_requests_error", Says::Rate),
         ],
+        own: Own {
+            bucket: Bucketing::Model,
+            ..Own::NONE
+        },
         replays: CHAT,
         ..Vendor::NONE
     },
@@ -133,6 +148,10 @@ pub(super) static ROWS: &[Vendor] = &[
         name: "sambanova",
         hosts: &["api.sambanova.ai"],
         notes: "OpenAI's names and `-requests-day`; resets in whole seconds and as durations.",
+        own: Own {
+            bucket: Bucketing::Model,
+            ..Own::NONE
+        },
         replays: CHAT,
         ..Vendor::NONE
     },
@@ -140,6 +159,10 @@ pub(super) static ROWS: &[Vendor] = &[
         name: "digitalocean-inference",
         hosts: &["inference.do-ai.run"],
         notes: "OpenAI's names with epochs; a reset is projected for a request of this size.",
+        own: Own {
+            bucket: Bucketing::Model,
+            ..Own::NONE
+        },
         replays: CHAT,
         ..Vendor::NONE
     },
@@ -147,6 +170,10 @@ pub(super) static ROWS: &[Vendor] = &[
         name: "xai",
         hosts: &["api.x.ai"],
         notes: "OpenAI's names without resets.",
+        own: Own {
+            bucket: Bucketing::Model,
+            ..Own::NONE
+        },
         replays: CHAT,
         ..Vendor::NONE
     },
@@ -162,6 +189,10 @@ pub(super) static ROWS: &[Vendor] = &[
         hosts: &["api.perplexity.ai"],
         notes: "Spent credits are a 401 with `insufficient_quota`.",
         codes: &[Code("request_rate_limit_exceeded", Says::Rate)],
+        own: Own {
+            bucket: Bucketing::Model,
+            ..Own::NONE
+        },
         replays: CHAT,
         ..Vendor::NONE
     },
@@ -195,6 +226,7 @@ pub(super) static ROWS: &[Vendor] = &[
             ],
             ok_bodies: true,
             anchor: Anchor::MidnightUtc,
+            bucket: Bucketing::Model,
             ..Own::NONE
         },
         replays: CHAT,
@@ -222,6 +254,10 @@ pub(super) static ROWS: &[Vendor] = &[
         name: "voyage",
         hosts: &["api.voyageai.com"],
         notes: "Speaks of billing on a plain limit per minute.",
+        own: Own {
+            bucket: Bucketing::Model,
+            ..Own::NONE
+        },
         replays: &["/embeddings", "/rerank"],
         ..Vendor::NONE
     },
@@ -236,6 +272,10 @@ pub(super) static ROWS: &[Vendor] = &[
             Code("Throttling.BurstRate", Says::Rate),
             Code("Arrearage", Says::Funds),
         ],
+        own: Own {
+            bucket: Bucketing::Model,
+            ..Own::NONE
+        },
         replays: CHAT,
         ..Vendor::NONE
     },

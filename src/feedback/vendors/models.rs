@@ -38,6 +38,10 @@ pub(super) static ROWS: &[Vendor] = &[
             ),
             tells("Limit {limit}, Requested {cost}", REQUESTS),
         ],
+        own: Own {
+            bucket: Bucketing::Model,
+            ..Own::NONE
+        },
         replays: CHAT,
         idempotency: Some("idempotency-key"),
         ..Vendor::NONE
@@ -99,6 +103,10 @@ pub(super) static ROWS: &[Vendor] = &[
         notes: "OpenAI's names with resets in whole seconds, and the window as `renewalperiod`. -1 \
                 means unknown, and `retry-after-ms: 0` beside `retry-after: 1` means nothing.",
         headers: &[header("x-ratelimit-key", Meaning::Nothing)],
+        own: Own {
+            bucket: Bucketing::ModelInPath,
+            ..Own::NONE
+        },
         replays: CHAT,
         ..Vendor::NONE
     },
@@ -131,6 +139,7 @@ pub(super) static ROWS: &[Vendor] = &[
                     CONCURRENT,
                 ),
             ],
+            bucket: Bucketing::Model,
             ..Own::NONE
         },
         replays: CHAT,
@@ -233,6 +242,7 @@ pub(super) static ROWS: &[Vendor] = &[
                 reset("anthropic-ratelimit-unified-7d-reset", SEVEN_DAYS),
                 reset("anthropic-ratelimit-unified-reset", POINTS.scope("unified")),
             ],
+            bucket: Bucketing::Model,
             ..Own::NONE
         },
         replays: CHAT,
@@ -245,6 +255,7 @@ pub(super) static ROWS: &[Vendor] = &[
                 minutes off when the violated quota is a day's; that one returns at midnight Pacific.",
         own: Own {
             anchor: Anchor::MidnightPacific,
+            bucket: Bucketing::ModelInPath,
             ..Own::NONE
         },
         replays: &[
@@ -261,6 +272,7 @@ pub(super) static ROWS: &[Vendor] = &[
         notes: "429 without details: capacity that all share.",
         own: Own {
             anchor: Anchor::MidnightPacific,
+            bucket: Bucketing::ModelInPath,
             ..Own::NONE
         },
         replays: &[
@@ -286,6 +298,10 @@ pub(super) static ROWS: &[Vendor] = &[
             spent: true,
             ..tells("too many {dimension} per {window}", REQUESTS)
         }],
+        own: Own {
+            bucket: Bucketing::ModelInPath,
+            ..Own::NONE
+        },
         replays: &[
             "/invoke",
             "/converse",

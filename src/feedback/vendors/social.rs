@@ -16,6 +16,13 @@ pub(super) static ROWS: &[Vendor] = &[
                     ..spent("true", Says::Rate, REQUESTS.scope("global"))
                 }]),
             )],
+            bucket: Bucketing::Paths(&[
+                "/api/*/channels/*/messages",
+                "/api/*/channels/*",
+                "/api/*/guilds/*/members",
+                "/api/*/guilds/*",
+                "/api/*/webhooks/*/*",
+            ]),
             ..Own::NONE
         },
         ..Vendor::NONE

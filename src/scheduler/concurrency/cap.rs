@@ -23,15 +23,29 @@ pub(crate) struct Cap {
 enum Belief {
     /// Nothing was refused yet.
     Open,
-    /// Refused beside `refused_beside` others, or one more while a higher cap is probed.
-    Capped {
-        cap: u32,
-        refused_beside: u32,
-        served: u32,
-        tries: u32,
-    },
+    /// Refused beside so many others.
+    Capped(Capped),
     /// It is no cap.
     Disproved,
+}
+
+#[derive(Clone, Copy, Debug)]
+struct Capped {
+    refused_beside: u32,
+    /// What it was before looks raised it.
+    first_refused: u32,
+    /// The share of requests in flight that are on the way, not at the server.
+    on_the_way: f64,
+    /// Since the belief began or was looked at, and when that was.
+    served: u32,
+    since: Option<Time>,
+    /// Refusals that confirmed it.
+    tries: u32,
+    /// Whether more than the cap is tried, and how often it was before.
+    looking: bool,
+    looks: u32,
+    /// Looks that were served since the last that was refused.
+    passed: u32,
 }
 
 /// Whether one more may be in flight.
@@ -45,6 +59,9 @@ pub(crate) enum Room {
     Full,
     /// Only as a trial: nothing completes, so the pace may find out whether time alone helps.
     Trial,
+    /// Only to look whether more than the cap is served, apart from other sends so that a rate
+    /// would not refuse it.
+    Look,
 }
 
 impl Default for Cap {
@@ -64,25 +81,57 @@ impl Cap {
     pub(crate) fn room(&self, in_flight: u32) -> Room {
         match self.belief {
             Belief::Open | Belief::Disproved => Room::AtPace,
-            Belief::Capped { cap, .. } if in_flight < cap => Room::AtOnce,
-            Belief::Capped {
-                served: 0, tries, ..
-            } if tries < TRIALS => Room::Trial,
-            Belief::Capped { .. } => Room::Full,
+            Belief::Capped(capped) if in_flight < capped.refused_beside => Room::AtOnce,
+            Belief::Capped(capped) if capped.served == 0 && capped.tries < TRIALS => Room::Trial,
+            Belief::Capped(capped) if capped.looking && in_flight <= capped.disproof() => {
+                if capped.served > capped.look_after() && in_flight == capped.refused_beside {
+                    Room::AtOnce
+                } else {
+                    Room::Look
+                }
+            }
+            Belief::Capped(_) => Room::Full,
         }
     }
 
     /// How many may be in flight; none while that is not believed to be limited.
     pub(crate) fn limit(&self) -> Option<u32> {
         match self.belief {
-            Belief::Capped { cap, .. } => Some(cap),
+            Belief::Capped(capped) => Some(capped.refused_beside),
             _ => None,
         }
     }
 
-    /// Whether the belief is on trial, so that sends must wait for each other's answers.
-    pub(crate) fn is_on_trial(&self) -> bool {
-        matches!(self.belief, Belief::Capped { served: 0 | 1, .. })
+    /// Whether a send that made it so many in flight was a trial, so that the next must wait to
+    /// hear of its refusal.
+    pub(crate) fn is_on_trial(&self, in_flight: u32) -> bool {
+        let Belief::Capped(capped) = self.belief else {
+            return false;
+        };
+        capped.served <= 1 || capped.looking && in_flight > capped.refused_beside
+    }
+
+    /// The cap, if it stood its trial.
+    pub(crate) fn found(&self) -> Option<u32> {
+        match self.belief {
+            Belief::Capped(capped) if capped.served > 1 => Some(capped.refused_beside),
+            _ => None,
+        }
+    }
+
+    /// Begins with a cap that was found before.
+    pub(crate) fn recall(&mut self, cap: u32) {
+        self.belief = Belief::Capped(Capped {
+            refused_beside: cap,
+            first_refused: cap,
+            on_the_way: 0.0,
+            served: 2,
+            since: None,
+            tries: 0,
+            looking: false,
+            looks: 0,
+            passed: 0,
+        });
     }
 
     /// A request was sent.
@@ -102,37 +151,44 @@ impl Cap {
         let overtaken = self.overtaken(sent, jitter);
         match &mut self.belief {
             Belief::Disproved => {}
+            // Nothing was ever served: whatever refused it alone, a cap may be found yet.
+            Belief::Open if others == 0 && self.served_beside.is_none() => {}
             Belief::Open => {
                 // Refused beside fewer than were served beside: no cap. One less is the way back.
                 let fits = self.served_beside.is_none_or(|most| others + 1 > most);
                 self.belief = if others >= 1 && fits {
-                    Belief::Capped {
-                        cap: others,
+                    Belief::Capped(Capped {
                         refused_beside: others,
+                        first_refused: others,
+                        on_the_way: 0.0,
                         served: 0,
+                        since: None,
                         tries: 0,
-                    }
+                        looking: false,
+                        looks: 0,
+                        passed: 0,
+                    })
                 } else {
                     Belief::Disproved
                 };
             }
-            Belief::Capped {
-                cap,
-                refused_beside,
-                tries,
-                ..
-            } => {
-                let probing = *cap > *refused_beside;
-                let slack = overtaken + if probing { PROBE_SLACK } else { 0 };
-                if others + slack >= *refused_beside {
-                    if !probing {
-                        *refused_beside = others.clamp(1, *refused_beside);
-                    }
-                    *cap = *refused_beside;
-                    *tries += 1;
-                } else {
+            Belief::Capped(capped) => {
+                let slack = overtaken + if capped.looking { LOOK_SLACK } else { 0 };
+                if others + slack < capped.refused_beside {
                     self.disprove();
+                    return;
                 }
+                // What is looked for may have risen a little.
+                let most = capped.refused_beside.max(others.saturating_sub(slack));
+                capped.refused_beside = if capped.looking {
+                    most
+                } else {
+                    others.clamp(1, capped.refused_beside)
+                };
+                capped.first_refused = capped.refused_beside;
+                capped.looking = false;
+                capped.passed = 0;
+                capped.tries += 1;
             }
         }
     }
@@ -140,37 +196,59 @@ impl Cap {
     /// The server named requests at the same time as what is limited.
     pub(crate) fn on_named(&mut self, others: u32) {
         let cap = others.max(1);
-        self.belief = Belief::Capped {
-            cap,
+        self.belief = Belief::Capped(Capped {
             refused_beside: cap,
+            first_refused: cap,
+            on_the_way: 0.0,
             served: 2,
+            since: None,
             tries: TRIALS,
-        };
+            looking: false,
+            looks: MOST_LOOKS,
+            passed: 0,
+        });
     }
 
-    /// A request was served that was sent beside `others`. `may_try` allows a refusal for a look at
+    /// A request was served that was sent beside `others`. Of those in flight a share is
+    /// `on_the_way`. `may_try` allows a refusal for a look at
     /// a higher cap; whether one was begun is the answer.
-    pub(crate) fn on_served(&mut self, others: u32, may_try: bool) -> bool {
+    pub(crate) fn on_served(
+        &mut self,
+        others: u32,
+        on_the_way: f64,
+        may_try: bool,
+        now: Time,
+    ) -> bool {
         self.served_beside = self.served_beside.max(Some(others));
-        let Belief::Capped {
-            cap,
-            refused_beside,
-            served,
-            ..
-        } = &mut self.belief
-        else {
+        let Belief::Capped(capped) = &mut self.belief else {
             return false;
         };
-        *served += 1;
-        // Our count runs ahead of the server's by what is on the way.
-        if f64::from(others) >= 1.1 * f64::from(*refused_beside) + 2.0 {
+        capped.served += 1;
+        capped.on_the_way = on_the_way;
+        if others >= capped.disproof() {
             self.disprove();
             return false;
         }
-        let enough = LOOK_AFTER.max(LOOK_AFTER_CAPS.saturating_mul(*cap));
-        if *served > enough && may_try {
-            *cap += 1;
-            *served = 2;
+        if capped.looking && others >= capped.refused_beside {
+            // One may be luck: another had ended, and its answer was on the way.
+            capped.passed += 1;
+            if capped.passed >= capped.passes_needed() {
+                // More is served: a round of answers later the next more may be.
+                capped.refused_beside += 1;
+                capped.passed = 0;
+                capped.looking = false;
+                capped.served = capped.look_after().saturating_sub(capped.refused_beside);
+            }
+        }
+        let since = *capped.since.get_or_insert(now);
+        let due = capped.served > capped.look_after()
+            || capped.served > capped.look_early_after()
+                && now.secs_since(since) > capped.look_early_secs();
+        if due && may_try && !capped.looking {
+            capped.looking = true;
+            capped.since = Some(now);
+            capped.served = 2;
+            capped.looks = (capped.looks + 1).min(MOST_LOOKS);
             return true;
         }
         false
@@ -188,11 +266,49 @@ impl Cap {
     }
 }
 
+impl Capped {
+    /// Served beside so many shows that it is none. Our count runs ahead of the server's by what is
+    /// on the way.
+    fn disproof(&self) -> u32 {
+        ((1.1 + 2.0 * self.on_the_way) * f64::from(self.first_refused) + 2.0).ceil() as u32
+    }
+
+    fn passes_needed(&self) -> u32 {
+        PASSES + (PASSES_ON_THE_WAY * self.on_the_way) as u32
+    }
+
+    /// Successes before more is tried.
+    fn look_after(&self) -> u32 {
+        LOOK_AFTER.max(LOOK_AFTER_CAPS.saturating_mul(self.refused_beside))
+    }
+
+    /// Where answers are slow, that many take long, and a short interval between requests looks
+    /// like a cap: a first look after fewer, and each next after more.
+    fn look_early_after(&self) -> u32 {
+        let first = self.refused_beside.max(FIRST_LOOK);
+        first.saturating_mul(LOOKS_SPREAD.pow(self.looks))
+    }
+
+    fn look_early_secs(&self) -> f64 {
+        FIRST_LOOK_SECS * f64::from(LOOKS_SPREAD.pow(self.looks))
+    }
+}
+
 /// Under a cap with five seconds to an answer nothing completes for long: a few trials by time are
 /// what tells it from a rate then.
 const TRIALS: u32 = 3;
-/// A probe at one above the cap is one early at the server, and so is the one it displaced.
-const PROBE_SLACK: u32 = 2;
+/// A look at one above the cap is one early at the server, and so is the one it displaced.
+const LOOK_SLACK: u32 = 2;
+/// Looks in a row that must be served before the cap is taken to be higher, and how many more per
+/// share on the way: of two by luck a hundredth at a tenth of it, of five as few at a half.
+const PASSES: u32 = 2;
+const PASSES_ON_THE_WAY: f64 = 20.0;
+/// Successes before the first look, and how many times more before each next.
+const FIRST_LOOK: u32 = 4;
+const LOOKS_SPREAD: u32 = 4;
+/// In seconds: what a wrong belief may cost before it is looked at.
+const FIRST_LOOK_SECS: f64 = 2.0;
+const MOST_LOOKS: u32 = 4;
 /// Successes before the cap is asked whether it rose: half a percent of refusals.
 const LOOK_AFTER: u32 = 200;
 /// The same for large caps, in caps: four latencies.
@@ -241,15 +357,60 @@ mod tests {
     #[test]
     fn more_in_flight_than_was_refused_shows_that_it_is_none() {
         let mut cap = capped();
-        cap.on_served(20, false);
+        cap.on_served(20, 0.0, false, at(0));
         assert_eq!(cap.limit(), None);
     }
 
     #[test]
     fn a_cap_that_holds_is_asked_rarely_whether_it_rose() {
         let mut cap = capped();
-        assert_eq!((0..1000).filter(|_| cap.on_served(15, true)).count(), 5);
-        assert!(!cap.on_served(15, false), "and never without a budget");
+        let mut look = |_: &i32| {
+            let looks = cap.on_served(15, 0.0, true, at(0));
+            if looks {
+                cap.on_sent(at(300));
+                cap.on_refused(16, at(300), 0.005);
+            }
+            looks
+        };
+        assert_eq!((0..1000).filter(&mut look).count(), 5);
+        assert_eq!(
+            (0..1000)
+                .filter(|_| cap.on_served(15, 0.0, false, at(0)))
+                .count(),
+            0
+        );
+    }
+
+    #[test]
+    fn a_cap_that_rose_is_followed() {
+        let mut cap = capped();
+        let round = |cap: &mut Cap, others| {
+            (0..250)
+                .filter(|_| cap.on_served(others, 0.0, true, at(0)))
+                .count()
+        };
+        assert_eq!(round(&mut cap, 15), 1);
+        assert_eq!(cap.room(16), Room::Look, "apart from other sends at first");
+        round(&mut cap, 16);
+        assert_eq!(cap.limit(), Some(17));
+    }
+
+    #[test]
+    fn a_short_interval_behind_slow_answers_is_no_cap() {
+        let mut cap = Cap::default();
+        [0, 10].iter().for_each(|&sent| cap.on_sent(at(sent)));
+        cap.on_refused(1, at(10), 0.005);
+        assert_eq!(cap.limit(), Some(1));
+        let mut beside = 0;
+        for answer in 1..20 {
+            cap.on_served(beside, 0.0, true, at(3000 * answer));
+            beside = if cap.room(beside + 1) == Room::Look {
+                beside + 1
+            } else {
+                beside
+            };
+        }
+        assert_eq!(cap.limit(), None);
     }
 
     #[test]

@@ -73,6 +73,19 @@ impl VerifiedWindow {
         self.window
     }
 
+    /// The most that was seen to do no harm, if it is more than at first.
+    pub(crate) fn verified(&self) -> Option<f64> {
+        (self.verified > FIRST.min(self.max)).then_some(self.verified)
+    }
+
+    /// Begins with what was seen to do no harm before.
+    pub(crate) fn recall(&mut self, verified: f64) {
+        // Not a number is none.
+        let verified = verified.max(self.verified).min(self.max);
+        self.verified = verified;
+        self.window = verified;
+    }
+
     /// When one more than `in_flight` will be allowed, if time alone does it.
     pub(crate) fn next_allowance(&self, in_flight: u32, began: Time) -> Option<Time> {
         if self.served > 0 || f64::from(in_flight) >= self.max {

@@ -6,7 +6,9 @@
 //! high. Between the bounds the pace is found by bisection, from the slow side, because accepted
 //! steps are free and refused ones are not.
 
+use super::regrowth::Before;
 use super::window::SilentWindow;
+use crate::scheduler::time::Time;
 
 /// Bounds for a rate in sends per second, shared by the keys that agree.
 #[derive(Clone, Debug)]
@@ -23,6 +25,14 @@ pub(super) struct Bracket {
     pub(super) windowed: bool,
     /// What is known of that.
     pub(super) window: Option<SilentWindow>,
+    /// What was known before the block that runs.
+    pub(super) before_block: Option<Before>,
+    /// What the pace grows back to after a block whose bounds are doubted.
+    pub(super) regrowth: Option<Before>,
+    /// Long blocks so far.
+    pub(super) blocks: u32,
+    /// The bounds and the credit that are doubted meanwhile.
+    pub(super) doubted: Option<(f64, f64, f64)>,
     /// Whose evidence the low bound is.
     pub(super) low_of: Option<usize>,
     /// Sends since the pace last changed.
@@ -35,6 +45,14 @@ pub(super) struct Bracket {
     probe_gain: f64,
     /// How often the bounds met without a probe between.
     collapses: u32,
+    /// The highest lower bound since the limit last fell.
+    proven: f64,
+    /// What was proven before it fell, and when it did.
+    former: Option<(f64, Time)>,
+    /// When the last refusal came or the last probe began.
+    quiet_since: Time,
+    /// In seconds without either, after which a bound is asked for again.
+    patience: f64,
     /// Its last refused key contradicts what the others were granted.
     pub(super) odd: bool,
     /// Which key was refused last, and how often in a row.
@@ -51,12 +69,20 @@ impl Default for Bracket {
             credit: f64::INFINITY,
             windowed: false,
             window: None,
+            before_block: None,
+            regrowth: None,
+            blocks: 0,
+            doubted: None,
             low_of: None,
             held: 0.0,
             quiet: 0.0,
             before_probe: None,
             probe_gain: FIRST_GAIN,
             collapses: 0,
+            proven: 0.0,
+            former: None,
+            quiet_since: Time::START,
+            patience: PATIENCE,
             odd: false,
             refused_last: None,
             refused_in_a_row: 0,
@@ -100,10 +126,24 @@ impl Bracket {
         if !self.windowed && bound > self.low {
             self.low = bound.min(self.high);
             self.low_of = Some(of);
+            self.proven = self.proven.max(self.low);
         }
     }
 
-    /// A refusal ends whatever was tried.
+    /// A refusal ends whatever was tried, and may show that the limit fell.
+    pub(super) fn on_refused(&mut self, probed: bool, now: Time) {
+        self.restart();
+        self.quiet_since = now;
+        if probed {
+            self.patience = (2.0 * self.patience).min(MOST_PATIENCE);
+        }
+        if FELL * self.high < self.proven {
+            self.former = Some((self.proven, now));
+            self.proven = self.low;
+            self.patience = PATIENCE;
+        }
+    }
+
     pub(super) fn restart(&mut self) {
         self.held = 0.0;
         self.quiet = 0.0;
@@ -111,10 +151,23 @@ impl Bracket {
     }
 
     /// One step up to look whether the limit rose.
-    pub(super) fn probe(&mut self) {
+    pub(super) fn probe(&mut self, timed: bool, now: Time) {
         if self.before_probe.is_none() {
             self.before_probe = Some(self.pace);
+            if timed {
+                self.probe_gain = TIMED_GAIN;
+            }
+            if let Some((former, _)) = self.former.filter(|former| former.0 > 1.5 * self.pace) {
+                self.probe_gain = former / self.pace - 1.0;
+            }
+        } else if self
+            .before_probe
+            .is_some_and(|before| self.pace > 1.4 * before)
+        {
+            // It rose indeed.
+            self.patience = PATIENCE;
         }
+        self.quiet_since = now;
         self.collapses = 0;
         self.pace *= 1.0 + self.probe_gain;
         self.probe_gain = (2.0 * self.probe_gain).min(MOST_GAIN);
@@ -157,10 +210,31 @@ impl Bracket {
         self.low >= 0.95 * self.pace || self.held - unheard >= enough
     }
 
+    /// Whether nothing was refused or tried for so long that a bound may have gone.
+    pub(super) fn is_aged(&self, now: Time) -> bool {
+        let quiet = now.secs_since(self.quiet_since);
+        let fell = self
+            .former
+            .is_some_and(|(_, at)| now.secs_since(at) < REMEMBERED);
+        self.before_probe.is_none()
+            && !self.windowed
+            && if fell {
+                quiet >= AFTER_FALL
+            } else {
+                quiet >= self.patience && self.quiet >= AGED_SENDS * self.patience / PATIENCE
+            }
+    }
+
     /// Whether a running probe has stood long enough for its next step.
     pub(super) fn probe_is_due(&self, keys: f64, unheard: f64) -> bool {
-        let step = self.credit.clamp(8.0, 40.0) * keys.min(3.0);
-        self.quiet >= QUIET || self.before_probe.is_some() && self.held - unheard >= step
+        let least = if self.probe_gain > 2.0 * FIRST_GAIN {
+            4.0
+        } else {
+            8.0
+        };
+        let step = self.credit.clamp(least, 40.0) * keys.min(3.0);
+        self.quiet >= QUIET && self.before_probe.is_none()
+            || self.before_probe.is_some() && self.held - unheard >= step
     }
 }
 
@@ -168,6 +242,19 @@ impl Bracket {
 const FIRST_GAIN: f64 = 0.02;
 /// A limit that rose far is found in a few steps, and the refusal that ends a probe stays one.
 const MOST_GAIN: f64 = 0.5;
+/// A first step where time, not sends, asks for it: at such rates small steps take minutes.
+const TIMED_GAIN: f64 = 0.25;
+/// In seconds, doubled with each refusal that confirms the bound: a limit that rose is found
+/// within seconds, and one that never does costs the logarithm of the time in refusals.
+const PATIENCE: f64 = 8.0;
+const MOST_PATIENCE: f64 = 600.0;
+/// Sends in the first [`PATIENCE`], so that a slow pace is not asked at every other.
+const AGED_SENDS: f64 = 24.0;
+/// In seconds: a limit that fell far often comes back, and then is what it was.
+const AFTER_FALL: f64 = 3.0;
+const REMEMBERED: f64 = 30.0;
+/// Times less than was proven: it fell.
+const FELL: f64 = 1.5;
 /// 3, 6, 12 … %: the first is what jitter can do, three of them find a limit that fell to a half.
 const COLLAPSE: f64 = 0.03;
 const MOST_COLLAPSES: u32 = 5;

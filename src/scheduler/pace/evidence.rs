@@ -81,6 +81,11 @@ impl Evidence {
         Some((sent - credit) / last.secs_since(since).max(TICK))
     }
 
+    /// Whether a send was made since the pace last changed.
+    pub(super) fn is_at_pace(&self, sent: Time) -> bool {
+        self.changed.is_some_and(|since| sent >= since)
+    }
+
     /// Starts counting at a new pace.
     pub(super) fn pace_changed(&mut self) {
         self.changed = None;

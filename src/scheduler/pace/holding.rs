@@ -44,10 +44,15 @@ impl Learned {
                 // Refused and refused although much went before: a window does that, too. If it was
                 // one, more goes now; if not, one refusal tells.
                 bracket.high = mean;
+            } else if track.refused_in_a_row >= 1 || held < 1.0 {
+                bracket.leave_block(held < 1.0);
             }
             return None;
         }
         let from = bracket.pace;
+        if window.is_none() && bracket.is_first_block() && bracket.leave_block(false) {
+            return None;
+        }
         let long = block >= BURST * burst && held >= 2.0;
         let window = match window {
             // Blocked before it was used up: that tells nothing about its size.
@@ -72,6 +77,9 @@ impl Learned {
         bracket.high = soonest.clamp(1.05 * mean, 1.5 * mean);
         bracket.pace = 0.97 * mean;
         bracket.low = bracket.low.min(bracket.pace);
+        if track.refused_in_a_row >= 1 {
+            bracket.leave_block(held < 1.0);
+        }
         track.next = track.next.max(now);
         Some(Changed {
             from,
@@ -81,12 +89,21 @@ impl Learned {
     }
 
     /// The pace holds: raise the lower bound by the count, and take a step up when it is due.
-    pub(super) fn hold(&mut self, key: KeyId, scene: &Scene<'_>, now: Time) -> Option<Changed> {
+    pub(super) fn hold(
+        &mut self,
+        key: KeyId,
+        stamp: &Stamp,
+        scene: &Scene<'_>,
+        now: Time,
+    ) -> Option<Changed> {
         let index = self.keys[key.index()].bracket;
         if !self.brackets[index].is_known() {
             return None;
         }
         self.raise_low(key.index(), scene, now);
+        if self.brackets[index].regrowth.is_some() {
+            return self.regrow(key, stamp);
+        }
         let members = self
             .keys
             .iter()
@@ -100,9 +117,13 @@ impl Learned {
             .max()
             .unwrap_or(0)
             + u32::from(self.asked_to_wait);
-        let (budget, asked) = (self.budget.allows(), self.asked_to_wait);
+        let fears_ban = self
+            .keys
+            .iter()
+            .any(|track| track.bracket == index && track.fears_ban(now));
+        let (budget, asked) = (self.budget.allows() && !fears_ban, self.asked_to_wait);
         let bracket = &mut self.brackets[index];
-        let unheard = bracket.pace * scene.timing.hearing() * members;
+        let unheard = bracket.pace * scene.timing.heard_after() * members;
         if !bracket.is_due(members, unheard) {
             return None;
         }
@@ -115,7 +136,7 @@ impl Learned {
                     bracket.pace = 0.995 * bracket.low;
                 }
             } else if budget && (knocks <= 2 || knocks <= 3 && room > 0.04 * bracket.pace)
-                || room > 0.25 * bracket.pace
+                || room > 0.25 * bracket.pace && !fears_ban
             {
                 // Where refusals are heard late, a step too far costs more of them.
                 let most = if scene.timing.refuses_fast() {
@@ -126,8 +147,16 @@ impl Learned {
                 let middle = f64::midpoint(bracket.pace, bracket.high);
                 bracket.pace = middle.min(most * bracket.pace);
             }
-        } else if budget && knocks <= 2 && bracket.probe_is_due(members, unheard) {
-            bracket.probe();
+        }
+        if bracket.pace == from {
+            let aged = knocks == 0 && unheard < MOST_UNHEARD && bracket.is_aged(now);
+            let due = knocks <= 2
+                && room <= 0.02 * bracket.pace
+                && (budget || bracket.before_probe.is_some())
+                && bracket.probe_is_due(members, unheard);
+            if aged || due {
+                bracket.probe(aged, now);
+            }
         }
         if bracket.pace == from {
             return None;
@@ -151,7 +180,7 @@ impl Learned {
         let bracket = &mut self.brackets[track.bracket];
         let evidence = &track.evidence;
         let jitter = scene.timing.jitter();
-        let heard = now.plus_secs(-scene.timing.hearing());
+        let heard = now.plus_secs(-scene.timing.heard_after());
         let needed = if scene.told && scene.keys > 1 {
             POOLED_COUNTS
         } else {
@@ -171,6 +200,8 @@ impl Learned {
     }
 }
 
+/// Sends that are refused at once where a step was too far: more are not risked for time alone.
+const MOST_UNHEARD: f64 = 4.0;
 /// Sends before a block that make it odd for a bucket.
 const MANY: f64 = 8.0;
 /// Times the time in which a window was filled: a shorter block may be anything.

@@ -99,6 +99,21 @@ impl Interval {
         }
     }
 
+    /// The interval of a key in seconds, if it was used.
+    pub(crate) fn current(&self, key: KeyId) -> Option<f64> {
+        self.keys.get(key.index()).map(|key| key.current)
+    }
+
+    /// Begins with an interval that was found before, within the bounds.
+    pub(crate) fn recall(&mut self, key: KeyId, seconds: f64) {
+        let (least, most) = (
+            self.settings.min.as_secs_f64(),
+            self.settings.max.as_secs_f64(),
+        );
+        // Not a number is the shortest.
+        self.key(key).current = seconds.max(least).min(most.max(least));
+    }
+
     /// The rate of a key in requests per second.
     pub(crate) fn rate(&self, key: KeyId) -> f64 {
         let interval = match self.keys.get(key.index()) {

@@ -1,6 +1,8 @@
-//! How often a key was refused of late, and how many refusals may still be risked.
+//! How often a key was refused of late, how many refusals may still be risked, and what became of
+//! those who were refused too often.
 
 use std::collections::VecDeque;
+use std::time::Duration;
 
 use crate::scheduler::time::Time;
 
@@ -49,6 +51,21 @@ impl Budget {
     /// What following a limit that may rise costs: 1 % of requests.
     const EARNED: f64 = 0.01;
 
+    /// What is left, for the next time.
+    pub(super) fn left(&self) -> f64 {
+        self.left
+    }
+
+    /// Begins with what was left: who knows the limit has nothing to learn by refusals.
+    pub(super) fn recall(&mut self, left: f64) {
+        // Not a number is none.
+        self.left = if left > 0.0 {
+            left.min(Self::MOST)
+        } else {
+            0.0
+        };
+    }
+
     pub(super) fn earn(&mut self) {
         self.left = (self.left + Self::EARNED).min(Self::MOST);
     }
@@ -60,6 +77,74 @@ impl Budget {
 
     pub(super) fn allows(&self) -> bool {
         self.left >= 1.0
+    }
+}
+
+/// A ban, and what it came after. One is remembered: the next would cost its whole length again.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Ban {
+    /// So many refusals within [`Ban::WITHIN`] brought it.
+    refusals: u32,
+    at: Time,
+    /// How long before `at` it was, where that is before all time.
+    older: f64,
+}
+
+/// A ban, for the next time.
+#[derive(Clone, Copy, Debug, PartialEq)]
+#[cfg_attr(
+    feature = "serde",
+    derive(serde::Serialize, serde::Deserialize),
+    serde(deny_unknown_fields)
+)]
+pub(super) struct BanMemory {
+    /// So many refusals brought it.
+    refusals: u32,
+    /// In seconds, how long ago it was.
+    ago: f64,
+}
+
+impl Ban {
+    /// In seconds: bans seen in the wild count refusals over seconds up to a minute.
+    pub(super) const WITHIN: f64 = 60.0;
+    /// In seconds: thirty days. A month without a ban may be another rule.
+    const KEPT: f64 = 30.0 * 86_400.0;
+    /// What is denied after fewer has another fault.
+    const FEWEST: u32 = 2;
+    /// In a row: one or two may be about what was asked for.
+    pub(super) const DENIALS: u32 = 3;
+
+    /// What denials after so many refusals tells, with what was known before.
+    pub(super) fn after(refusals: u32, before: Option<Self>, now: Time) -> Option<Self> {
+        (refusals >= Self::FEWEST).then(|| Self {
+            refusals: before.map_or(refusals, |ban| ban.refusals.min(refusals)),
+            at: now,
+            older: 0.0,
+        })
+    }
+
+    /// Whether a refusal more may be risked after so many within [`Ban::WITHIN`]: one is left for
+    /// what nobody meant.
+    pub(super) fn allows(&self, refusals: u32) -> bool {
+        refusals + 2 < self.refusals
+    }
+
+    pub(super) fn remember(&self, now: Time) -> BanMemory {
+        BanMemory {
+            refusals: self.refusals,
+            ago: self.older + now.secs_since(self.at),
+        }
+    }
+
+    /// What is still known of it after a time more.
+    pub(super) fn recall(memory: &BanMemory, age: Duration) -> Option<Self> {
+        let older = memory.ago + age.as_secs_f64();
+        let known = memory.refusals >= Self::FEWEST && (0.0..Self::KEPT).contains(&older);
+        known.then_some(Self {
+            refusals: memory.refusals,
+            at: Time::START,
+            older,
+        })
     }
 }
 
@@ -83,5 +168,20 @@ mod tests {
             knocks.push(Time::from_secs_f64(f64::from(second)));
         }
         assert_eq!(knocks.count(5.0, Time::from_secs_f64(10.0)), 4);
+    }
+
+    #[test]
+    fn a_ban_leaves_one_refusal_to_spare_and_is_forgotten_after_a_month() {
+        let now = Time::from_secs_f64(5.0);
+        assert!(Ban::after(1, None, now).is_none(), "another fault");
+        let ban = Ban::after(5, None, now).expect("a ban");
+        assert!(ban.allows(2) && !ban.allows(3));
+        let stricter = Ban::after(3, Some(ban), now).expect("a ban");
+        assert!(stricter.allows(0) && !stricter.allows(1));
+        let memory = stricter.remember(Time::from_secs_f64(65.0));
+        let day = Duration::from_secs(86_400);
+        let recalled = Ban::recall(&memory, day).expect("a day is not long");
+        assert_eq!(recalled.remember(Time::START).ago, 60.0 + 86_400.0);
+        assert!(Ban::recall(&memory, 30 * day).is_none());
     }
 }

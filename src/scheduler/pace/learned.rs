@@ -11,7 +11,7 @@ use crate::scheduler::timing::Timing;
 use super::bracket::Bracket;
 use super::evidence::Evidence;
 use super::grouping::Test;
-use super::knocks::{Budget, Knocks};
+use super::knocks::{Ban, Budget, Knocks};
 use super::{Changed, Scene, Stamp};
 
 /// The learned rates of one provider.
@@ -41,6 +41,10 @@ pub(super) struct KeyPace {
     /// The last send that was not refused.
     pub(super) last_accepted: Option<Time>,
     pub(super) knocks: Knocks,
+    /// It was banned for knocking.
+    pub(super) ban: Option<Ban>,
+    /// Denied in a row.
+    denied: u32,
     /// It was put into its bracket until a test shows whether it belongs there.
     pub(super) follows: bool,
     pub(super) out: bool,
@@ -75,9 +79,20 @@ impl Learned {
         let mut next = track.next;
         if let Some(window) = &self.brackets[track.bracket].window {
             let (sends, jitter) = (&track.evidence.sends, timing.jitter());
-            next = next.max(window.ready(sends, jitter, self.budget.allows(), now));
+            let may_try = self.may_try(key.index(), now);
+            next = next.max(window.ready(sends, jitter, may_try, now));
         }
         Gate::at(next, Reason::Pace, now)
+    }
+
+    /// The same for a send that shall not be refused for its rate: two periods after the last.
+    pub(crate) fn gate_of_look(&self, key: KeyId, timing: &Timing, now: Time) -> Gate {
+        let gate = self.gate(key, timing, now);
+        let Some(last) = self.keys.get(key.index()).and_then(|track| track.last_sent) else {
+            return gate;
+        };
+        let apart = last.plus_secs(2.0 / self.rate(key));
+        gate.and(Gate::at(apart, Reason::Pace, now))
     }
 
     /// Whether what is learned of the key is a window.
@@ -105,9 +120,11 @@ impl Learned {
         })
     }
 
-    /// Whether a refusal budget is left for a trial.
-    pub(crate) fn may_try(&self) -> bool {
-        self.budget.allows()
+    /// Whether a refusal of the key may be risked for a trial: what they cost is paid for, and they
+    /// bring no ban.
+    pub(crate) fn may_try(&self, key: usize, now: Time) -> bool {
+        let track = self.keys.get(key);
+        self.budget.allows() && track.is_none_or(|track| !track.fears_ban(now))
     }
 
     /// Whether the server has ever asked to wait.
@@ -141,6 +158,7 @@ impl Learned {
             track.next = track
                 .next
                 .plus_secs(period)
+                .min(now.plus_secs(DEBT * period))
                 .max(now.plus_secs(CATCH_UP * period));
             bracket.held += 1.0;
             bracket.quiet += 1.0;
@@ -158,16 +176,17 @@ impl Learned {
     ) -> Option<Changed> {
         self.budget.earn();
         self.on_test_served(key.index(), stamp.at, now);
+        self.track(key).denied = 0;
+        let may_try = self.may_try(key.index(), now);
         if let Some(window) = &mut self.brackets[self.keys[key.index()].bracket].window {
             let sends = &self.keys[key.index()].evidence.sends;
-            let may_try = self.budget.allows();
             window.on_accepted(sends, scene.timing.jitter(), may_try, stamp.at);
             if !self.keys[key.index()].evidence.blocked {
                 return None;
             }
         }
         let came_back = self.come_back(key, stamp, scene, now);
-        self.hold(key, scene, now).or(came_back)
+        self.hold(key, stamp, scene, now).or(came_back)
     }
 
     /// A request was refused and a quota explains it: it only does not count.
@@ -179,9 +198,22 @@ impl Learned {
         }
     }
 
-    /// The key is banned: what its refusals said about the rate is void.
-    pub(crate) fn forget_anchor(&mut self, key: KeyId) {
+    /// The server refused the key itself: what its refusals said about the rate is void.
+    pub(crate) fn on_fault(&mut self, key: KeyId) {
         self.track(key).evidence.forget_anchor();
+    }
+
+    /// The server denied a request for good. If that goes on, and the key had been refused often
+    /// just before, it is a ban.
+    pub(crate) fn on_denied(&mut self, key: KeyId, now: Time) {
+        let track = self.track(key);
+        track.denied = track.denied.saturating_add(1);
+        let knocks = track.knocks.count(Ban::WITHIN, now);
+        if track.denied == Ban::DENIALS
+            && let Some(ban) = Ban::after(knocks, track.ban, now)
+        {
+            track.ban = Some(ban);
+        }
     }
 
     /// A key is out of use, or in use again: whether it counts as one of its bracket.
@@ -197,5 +229,15 @@ impl Learned {
     }
 }
 
+impl KeyPace {
+    /// Whether one refusal more of what is only tried could bring the ban that was seen before.
+    pub(super) fn fears_ban(&self, now: Time) -> bool {
+        let refusals = || self.knocks.count(Ban::WITHIN, now);
+        self.ban.is_some_and(|ban| !ban.allows(refusals()))
+    }
+}
+
+/// In periods: what went ahead of the pace, because something else set the clock, is not owed.
+const DEBT: f64 = 2.0;
 /// How much of a period a send waits at least, however late the ones before were.
 const CATCH_UP: f64 = 0.9;

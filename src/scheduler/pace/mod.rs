@@ -13,13 +13,16 @@ mod holding;
 mod interval;
 mod knocks;
 mod learned;
+mod memory;
 mod refusal;
+mod regrowth;
 mod window;
 
 pub use interval::IntervalSettings;
 
 use interval::Interval;
 use learned::Learned;
+pub(super) use memory::{KeyPaceMemory, PaceMemory};
 
 /// What sets the pace where the server reports no quota.
 #[derive(Clone, Copy, Debug, Default, PartialEq)]
@@ -119,6 +122,14 @@ impl Pace {
         }
     }
 
+    /// The gate of a send that no rate should refuse.
+    pub(crate) fn gate_of_look(&self, key: KeyId, timing: &Timing, now: Time) -> Gate {
+        match self {
+            Self::Learned(learned) => learned.gate_of_look(key, timing, now),
+            Self::Interval(_) | Self::Off => self.gate(key, timing, now),
+        }
+    }
+
     /// Whether a rate is known for the key.
     pub(crate) fn is_known(&self, key: KeyId) -> bool {
         match self {
@@ -137,10 +148,10 @@ impl Pace {
         }
     }
 
-    /// Whether a refusal may be risked for a trial.
-    pub(crate) fn may_try(&self) -> bool {
+    /// Whether a refusal of the key may be risked for a trial.
+    pub(crate) fn may_try(&self, key: KeyId, now: Time) -> bool {
         match self {
-            Self::Learned(learned) => learned.may_try(),
+            Self::Learned(learned) => learned.may_try(key.index(), now),
             Self::Interval(_) | Self::Off => false,
         }
     }
@@ -212,10 +223,18 @@ impl Pace {
     }
 
     /// The server refused the key itself; `out` says whether it is out of use now.
-    pub(crate) fn on_fault(&mut self, key: KeyId, out: bool) {
+    pub(crate) fn on_fault(&mut self, key: KeyId, out: bool, now: Time) {
         if let Self::Learned(learned) = self {
-            learned.forget_anchor(key);
+            learned.on_fault(key);
+            learned.on_denied(key, now);
             learned.set_out(key, out);
+        }
+    }
+
+    /// The server denied a request for good.
+    pub(crate) fn on_denied(&mut self, key: KeyId, now: Time) {
+        if let Self::Learned(learned) = self {
+            learned.on_denied(key, now);
         }
     }
 

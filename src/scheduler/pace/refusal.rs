@@ -174,9 +174,14 @@ impl Learned {
     /// The bracket as this refusal leaves it, and how long the others of it wait.
     fn judge(&mut self, case: &Case<'_>, now: Time) -> (Bracket, f64) {
         let track = &mut self.keys[case.key];
-        let mut bracket = self.brackets[track.bracket].clone();
+        let index = track.bracket;
+        let mut bracket = self.brackets[index].clone();
         bracket.note_refused(case.key);
         let accepted = track.evidence.accepted_before(case.sent);
+        bracket.end_regrowth(accepted);
+        if track.evidence.anchor.is_none() || accepted >= 1.0 {
+            bracket.enter_block();
+        }
         if track.evidence.anchor.is_none() {
             track.first_refusal(&mut bracket, case, now);
         } else if accepted < 1.0 {
@@ -184,14 +189,28 @@ impl Learned {
         } else {
             track.refused_after(&mut bracket, case, now);
         }
-        if let Some(held) = bracket.before_probe.take() {
+        let probed = bracket.before_probe.take();
+        if let Some(held) = probed {
             let short_of_it = case.momentary < 2.0 * held && held >= 0.9 * bracket.low;
-            if accepted >= PROBE_COUNTS && short_of_it {
+            let members = self
+                .keys
+                .iter()
+                .filter(|other| other.bracket == index)
+                .count();
+            if accepted * members as f64 >= PROBE_COUNTS && short_of_it {
                 bracket.pace = held.min(bracket.high);
                 bracket.high = bracket.high.min(1.03 * held).max(bracket.pace);
             }
         }
-        bracket.restart();
+        let track = &mut self.keys[case.key];
+        if track.fears_ban(now) {
+            // The next one may be the ban: only what was held for sure, and after a pause in which
+            // the fraction that the level lacked comes in.
+            let sure = 0.995 * bracket.low;
+            bracket.pace = bracket.pace.min(sure.max(0.25 * bracket.high));
+            track.next = track.next.max(now.plus_secs(2.0 / bracket.pace));
+        }
+        bracket.on_refused(probed.is_some(), now);
         (bracket, track.backoff)
     }
 
@@ -267,7 +286,7 @@ impl KeyPace {
             let flow = scene
                 .timing
                 .answer()
-                .map_or(0.0, |a| others / a / scene.keys as f64);
+                .map_or(0.0, |a| others / a.max(TICK) / scene.keys as f64);
             bracket.high = (accepted / used).max(flow);
             bracket.low = 0.0;
             bracket.pace = 0.5 * bracket.high;

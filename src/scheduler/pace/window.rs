@@ -39,6 +39,16 @@ impl SilentWindow {
         }
     }
 
+    /// The shortest and the longest that it may be, in seconds.
+    pub(super) fn length(&self) -> (f64, f64) {
+        (self.shortest, self.longest)
+    }
+
+    /// The longest that it may be, in seconds.
+    pub(super) fn longest(&self) -> f64 {
+        self.longest
+    }
+
     /// The same window, found to be a little longer.
     pub(super) fn lengthened(mut self, length: f64) -> Self {
         self.longest = self.longest.max(length);

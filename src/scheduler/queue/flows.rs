@@ -17,10 +17,8 @@ use smallvec::SmallVec;
 use super::super::events::{Cost, Name, Priority};
 use super::super::explain::{ClassDepth, TenantDepth};
 use super::super::time::Time;
+use super::order::Turn;
 use super::presence::{Presence, Roll};
-
-/// The order of a tenant among those of its class: lower goes first.
-pub(super) type Turn = (u64, u64, u32);
 
 /// The tenants of one limiter that have asks, class by class.
 #[derive(Debug, Default)]
@@ -148,7 +146,11 @@ impl Flows {
     /// The order of a flow.
     pub(super) fn turn(&self, flow: u32) -> Turn {
         let state = &self.flows[flow as usize];
-        (state.tag, state.turn, flow)
+        Turn {
+            tag: state.tag,
+            since: state.turn,
+            flow,
+        }
     }
 
     pub(super) fn flow(&self, flow: u32) -> &Flow {

@@ -6,7 +6,7 @@ use smallvec::SmallVec;
 
 use super::super::events::{KeyId, Reason};
 use super::super::time::Time;
-use super::flows::Turn;
+use super::order::{Age, Turn};
 
 /// What shares its gates.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
@@ -50,15 +50,12 @@ pub(crate) struct Lane {
 struct Class {
     priority: u8,
     /// The oldest ask of each tenant, by age.
-    oldest: BTreeSet<Place>,
+    oldest: BTreeSet<Age>,
     /// The tenants in their order.
     turns: BTreeSet<Turn>,
     /// Each tenant's own, by age.
-    asks: HashMap<u32, BTreeSet<Place>>,
+    asks: HashMap<u32, BTreeSet<Age>>,
 }
-
-/// A place by age: submit in nanoseconds, number of the ask, slot.
-pub(super) type Place = (i64, u64, u32);
 
 /// The ask of a lane that goes next.
 #[derive(Clone, Copy, Debug)]
@@ -68,7 +65,7 @@ pub(super) struct Head {
     pub(super) due: i64,
     pub(super) turn: Turn,
     /// Its own age, and its slot.
-    pub(super) place: Place,
+    pub(super) age: Age,
 }
 
 impl Lane {
@@ -90,12 +87,12 @@ impl Lane {
     pub(super) fn head(&self) -> Option<Head> {
         let class = self.classes.iter().min_by_key(|class| class.due())?;
         let &turn = class.turns.first()?;
-        let &place = class.asks.get(&turn.2)?.first()?;
+        let &age = class.asks.get(&turn.flow)?.first()?;
         Some(Head {
             priority: class.priority,
             due: class.due(),
             turn,
-            place,
+            age,
         })
     }
 
@@ -108,7 +105,7 @@ impl Lane {
             .map_or(0, BTreeSet::len)
     }
 
-    pub(super) fn enter(&mut self, priority: u8, turn: Turn, place: Place) {
+    pub(super) fn enter(&mut self, priority: u8, turn: Turn, age: Age) {
         let index = match self
             .classes
             .iter()
@@ -127,20 +124,20 @@ impl Lane {
         };
         let class = &mut self.classes[index];
         class.turns.insert(turn);
-        let asks = class.asks.entry(turn.2).or_default();
+        let asks = class.asks.entry(turn.flow).or_default();
         let oldest = asks.first().copied();
-        asks.insert(place);
-        if oldest.is_none_or(|oldest| place < oldest) {
+        asks.insert(age);
+        if oldest.is_none_or(|oldest| age < oldest) {
             if let Some(oldest) = oldest {
                 class.oldest.remove(&oldest);
             }
-            class.oldest.insert(place);
+            class.oldest.insert(age);
         }
         // A new head has gates of its own: a pause that was computed for another says nothing.
         self.shut_until = Time::START;
     }
 
-    pub(super) fn leave(&mut self, priority: u8, turn: Turn, place: Place) {
+    pub(super) fn leave(&mut self, priority: u8, turn: Turn, age: Age) {
         let Some(index) = self
             .classes
             .iter()
@@ -149,16 +146,16 @@ impl Lane {
             return;
         };
         let class = &mut self.classes[index];
-        if let Some(asks) = class.asks.get_mut(&turn.2) {
-            asks.remove(&place);
-            let was_oldest = class.oldest.remove(&place);
+        if let Some(asks) = class.asks.get_mut(&turn.flow) {
+            asks.remove(&age);
+            let was_oldest = class.oldest.remove(&age);
             match asks.first() {
                 Some(&next) if was_oldest => {
                     class.oldest.insert(next);
                 }
                 Some(_) => {}
                 None => {
-                    class.asks.remove(&turn.2);
+                    class.asks.remove(&turn.flow);
                     class.turns.remove(&turn);
                 }
             }
@@ -188,7 +185,7 @@ impl Class {
         let submitted = self
             .oldest
             .first()
-            .map_or(i64::MAX, |&(submitted, ..)| submitted);
+            .map_or(i64::MAX, |oldest| oldest.submitted);
         submitted.saturating_sub(i64::from(self.priority) * POINT)
     }
 }

@@ -228,10 +228,15 @@ impl Ledger {
         } else {
             self.unread = VecDeque::new();
         }
+        self.on_cost(spend, feedback);
+        explained
+    }
+
+    /// A response told what its request took.
+    pub(crate) fn on_cost(&mut self, spend: &Spend, feedback: &Feedback) {
         for &(dimension, actual) in &feedback.cost {
             self.settle(spend, dimension, actual);
         }
-        explained
     }
 
     /// An attempt never left: it is as if it had not been sent.

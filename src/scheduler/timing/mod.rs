@@ -80,9 +80,24 @@ impl Timing {
         2.0 * self.refusal.min(SLOWEST_REFUSAL)
     }
 
+    /// The same without that bound, for what must not be mistaken.
+    pub(crate) fn heard_after(&self) -> f64 {
+        2.0 * self.refusal
+    }
+
     /// Whether a refusal is heard well before an answer would be.
     pub(crate) fn refuses_fast(&self) -> bool {
         self.answer.is_none_or(|usual| self.refusal < FAST * usual)
+    }
+
+    /// The share of an answer's time that is spent on the network, as a fast refusal tells.
+    pub(crate) fn on_the_way(&self) -> f64 {
+        match self.answer {
+            Some(usual) if self.refuses_fast() && self.fastest_refusal.is_finite() => {
+                self.refusal / usual.max(self.refusal)
+            }
+            _ => 0.0,
+        }
     }
 
     /// By how much two requests may swap on their way.

@@ -1,5 +1,7 @@
 //! What is allowed, refused, taken back and ended, and what each costs.
 
+use std::time::Duration;
+
 use smallvec::SmallVec;
 
 use crate::Time;
@@ -44,6 +46,16 @@ impl Desk {
         self.purchases.remove(&purchase.id);
         self.sharing.counts.add(|counters| &counters.refused, 1);
         let refused = Allowance::Refused { until, reason };
+        self.answers.push_back((*purchase, refused));
+    }
+
+    /// A purchase is to be put up anew, when what was paid for it is given back.
+    pub(super) fn put_back(&mut self, purchase: &Purchase, now: Time) {
+        self.purchases.remove(&purchase.id);
+        let refused = Allowance::Refused {
+            until: now + GIVEN_BACK,
+            reason: Reason::Shared,
+        };
         self.answers.push_back((*purchase, refused));
     }
 
@@ -101,3 +113,6 @@ impl Desk {
         limits.map(cost).collect()
     }
 }
+
+/// A refund that leaves at once is at the store before a payment that leaves so much later.
+const GIVEN_BACK: Duration = Duration::from_millis(5);

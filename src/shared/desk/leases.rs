@@ -7,7 +7,7 @@ use smallvec::SmallVec;
 use crate::Time;
 use crate::scheduler::events::Cost;
 
-use super::super::store::{Claim, Lent};
+use super::super::store::{Claim, Lent, Limit};
 use super::limits::Known;
 use super::{Call, Desk, RENEWALS};
 
@@ -19,7 +19,8 @@ impl Desk {
             let limit = &mut self.limits[place];
             let ready = limit.pace.ready(now).unwrap_or(now + CLAIM_WAIT);
             if ready > now {
-                limit.claim.is_hungry = true;
+                let cost = limit.cost(cost);
+                limit.demand.on_held_up(cost);
             }
             until = until.max(ready.min(now + LOOK));
         }
@@ -30,7 +31,8 @@ impl Desk {
             let limit = &mut self.limits[place];
             let cost = limit.cost(cost);
             limit.pace.spend(cost, now);
-            limit.claim.granted += cost;
+            let is_last = self.waiting > 0 && limit.pace.ready(now) > Some(now);
+            limit.demand.on_used(cost, is_last);
         }
         Ok(())
     }
@@ -41,7 +43,7 @@ impl Desk {
             let limit = &mut self.limits[place];
             let cost = limit.cost(cost);
             limit.pace.give_back(cost, now);
-            limit.claim.granted = limit.claim.granted.saturating_sub(cost);
+            limit.demand.on_unused(cost);
         }
     }
 
@@ -88,11 +90,12 @@ impl Desk {
             return Time::NEVER;
         }
         let claim = &limit.claim;
-        if self.idle_since.is_some() && !claim.is_hungry && limit.pace.share(now) == 0 {
+        let is_hungry = limit.demand.is_held_up();
+        if self.idle_since.is_some() && !is_hungry && limit.pace.share(now) == 0 {
             return Time::NEVER;
         }
-        if claim.is_hungry && claim.want < limit.shared.limit.amount {
-            // Somebody waits, and the store does not know how much is wanted.
+        if is_hungry && self.want(limit, now) > claim.want + claim.want / 4 {
+            // More is wanted than the store was told.
             return claim.due.min(claim.since + URGENT);
         }
         claim.due
@@ -109,12 +112,15 @@ impl Desk {
     fn claim(&mut self, place: usize, is_last: bool, now: Time) -> Call {
         let (owner, lease) = (self.owner, self.sharing.lease);
         let epoch = self.known_epoch(now);
+        let want = match is_last {
+            true => 0,
+            false => self.want(&self.limits[place], now),
+        };
         let limit = &mut self.limits[place];
-        let want = if is_last { 0 } else { limit.demand(now) };
+        let window = limit.shared.limit.window;
+        limit.demand.roll(window, lease / RENEWALS, now);
         let claim = &mut limit.claim;
         claim.is_flying = true;
-        claim.is_hungry = false;
-        claim.granted = 0;
         claim.since = now;
         claim.want = want;
         let claim = Claim {
@@ -151,22 +157,13 @@ impl Desk {
             limit.claim.due = limit.claim.due.min(now + SHORT);
         }
     }
-}
 
-impl Known {
-    /// How much of the rate this process could use.
-    fn demand(&self, now: Time) -> u64 {
-        let amount = self.shared.limit.amount;
-        if self.claim.is_hungry {
-            // Whoever waits could use all there is.
-            return amount;
-        }
-        let since = now.since(self.claim.since).max(Duration::from_millis(1));
-        let windows = self.shared.limit.window.as_secs_f64() / since.as_secs_f64();
-        // Room to grow before anybody has to wait, and never nothing: the next may come any time.
-        let want = self.claim.granted as f64 * windows * HEADROOM;
-        let least = (amount as f64 * LEAST).max(1.0);
-        (want.max(least).ceil() as u64).min(amount)
+    /// How much of a rate this process could use.
+    fn want(&self, limit: &Known, now: Time) -> u64 {
+        let Limit { amount, window, .. } = limit.shared.limit;
+        let waiting = self.waiting.div_ceil(self.lines.len().max(1));
+        let renewal = self.sharing.lease / RENEWALS;
+        limit.demand.want(amount, window, waiting, renewal, now)
     }
 }
 
@@ -179,7 +176,3 @@ const LOOK: Duration = Duration::from_millis(20);
 const CLAIM_WAIT: Duration = Duration::from_millis(5);
 /// While others hold what is due to this process: they give it back when they renew.
 const SHORT: Duration = Duration::from_millis(100);
-/// What is wanted beyond what was used.
-const HEADROOM: f64 = 1.25;
-/// The share that an idle process keeps, so that its next request need not wait.
-const LEAST: f64 = 0.01;

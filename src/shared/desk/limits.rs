@@ -12,6 +12,7 @@ use super::super::counts::Count;
 use super::super::pace::Pace;
 use super::super::sharing::{Shared, WhenAway};
 use super::super::store::{Law, Limit, OpId, Owner};
+use super::demand::Demand;
 
 /// One shared limit, as this process sees it.
 #[derive(Debug)]
@@ -24,6 +25,7 @@ pub(super) struct Known {
     /// How many slots it holds.
     pub(super) held: u32,
     pub(super) pace: Pace,
+    pub(super) demand: Demand,
     pub(super) claim: ClaimState,
 }
 
@@ -32,10 +34,6 @@ pub(super) struct Known {
 pub(super) struct ClaimState {
     pub(super) is_flying: bool,
     pub(super) due: Time,
-    /// Somebody waits for a larger share.
-    pub(super) is_hungry: bool,
-    /// Granted since the last claim.
-    pub(super) granted: u64,
     pub(super) since: Time,
     pub(super) want: u64,
 }
@@ -47,11 +45,10 @@ impl Known {
             used: Count::new(&shared.limit),
             held: 0,
             pace: Pace::new(shared.limit.window),
+            demand: Demand::new(),
             claim: ClaimState {
                 is_flying: false,
                 due: Time::START,
-                is_hungry: false,
-                granted: 0,
                 since: Time::START,
                 want: 0,
             },

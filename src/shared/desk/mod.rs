@@ -13,6 +13,7 @@ mod alone;
 mod beats;
 mod call;
 mod debts;
+mod demand;
 mod facts;
 mod grants;
 mod leases;
@@ -35,7 +36,7 @@ pub(crate) use call::{Call, Heard};
 use debts::Debts;
 use facts::Facts;
 use limits::Known;
-use payments::Batch;
+use payments::{Batch, Ways};
 
 use super::circuit::Circuit;
 use super::sharing::{Mode, Sharing};
@@ -57,11 +58,14 @@ pub(crate) struct Desk {
     answers: VecDeque<(Purchase, Allowance)>,
     changes: VecDeque<What>,
     circuit: Circuit,
+    ways: Ways,
     debts: Debts,
     facts: Facts,
     epoch: Option<(Epoch, Time)>,
     owners: u32,
     beat: BeatState,
+    /// How many asks wait at the machine, for whatever.
+    waiting: usize,
     /// Since when nothing is wanted of it.
     idle_since: Option<Time>,
     is_closing: bool,
@@ -118,10 +122,12 @@ impl Desk {
             answers: VecDeque::new(),
             changes: VecDeque::new(),
             circuit: Circuit::default(),
+            ways: Ways::default(),
             debts: Debts::default(),
             facts: Facts::default(),
             epoch: None,
             beat: BeatState::default(),
+            waiting: 0,
             idle_since: None,
             is_closing: false,
         }
@@ -156,6 +162,11 @@ impl Desk {
         }
         self.purchases.insert(purchase.id, Stage::Waiting(line));
         self.lines[line].waiting.push_back(purchase);
+    }
+
+    /// So many asks wait.
+    pub(crate) fn on_waiting(&mut self, waiting: usize) {
+        self.waiting = waiting;
     }
 
     /// What became of an attempt.

@@ -1,5 +1,6 @@
 //! Exact mode: groups of asks that are paid for together.
 
+use std::collections::VecDeque;
 use std::time::Duration;
 
 use crate::Time;
@@ -16,6 +17,8 @@ pub(super) struct Batch {
     op: OpId,
     purchases: Vec<Purchase>,
     take: Take,
+    /// When it was asked for last.
+    called: Time,
     /// It is to be asked for, or asked for once more.
     is_due: bool,
     tries: u32,
@@ -38,6 +41,7 @@ impl Desk {
             if let Some(batch) = &mut self.lines[line].flying {
                 if batch.is_due {
                     batch.is_due = false;
+                    batch.called = now;
                     batch.tries += 1;
                     let take = batch.take.clone();
                     return Some(Call::Take { line, take });
@@ -76,6 +80,7 @@ impl Desk {
             op,
             purchases,
             take: take.clone(),
+            called: now,
             is_due: false,
             tries: 1,
         });
@@ -87,6 +92,9 @@ impl Desk {
         let Some(batch) = self.lines[line].flying.take() else {
             return;
         };
+        let took = now.since(batch.called);
+        let is_late = taken.age + took > self.ways.usual() + LATE;
+        self.ways.took(took);
         let has_slots = self.lines[line]
             .exact
             .iter()
@@ -116,6 +124,12 @@ impl Desk {
                     let costs = self.costs(line, &purchase.cost);
                     self.debts.give_back(batch.op, line, item, costs);
                 }
+            } else if is_paid && is_late {
+                // This process was halted meanwhile. It is paid for anew, now.
+                let costs = self.costs(line, &purchase.cost);
+                self.debts.give_back(batch.op, line, item, costs);
+                self.return_borrowed(line, &purchase.cost, now);
+                self.put_back(purchase, now);
             } else if is_paid {
                 self.allow(line, purchase, Some((batch.op, item)), now);
             } else {
@@ -160,6 +174,33 @@ impl Desk {
     }
 }
 
+/// How long payments take on their way.
+#[derive(Debug, Default)]
+pub(super) struct Ways {
+    last: VecDeque<Duration>,
+}
+
+impl Ways {
+    fn took(&mut self, way: Duration) {
+        if self.last.len() >= WAYS {
+            self.last.pop_front();
+        }
+        self.last.push_back(way);
+    }
+
+    /// What is usual: twice the fastest of the last ones.
+    fn usual(&self) -> Duration {
+        let fastest = self.last.iter().min();
+        fastest.copied().unwrap_or_default().saturating_mul(2)
+    }
+}
+
+/// A payment whose answer took longer than usual by this is not used: what is sent now belongs to
+/// another window than what was paid for then. As much as a grant may wait to be taken up.
+const LATE: Duration = Duration::from_millis(100);
+/// Enough that one halt does not pass for the usual, few enough that a store that has become slow
+/// is soon known as such.
+const WAYS: usize = 8;
 /// Asks that are paid for together, at most: the script looks at each of them, and nobody else is
 /// served meanwhile (a tenth of a millisecond).
 const GROUP: usize = 256;

@@ -59,6 +59,7 @@ impl State {
                 granted: payment.granted,
                 wait: None,
                 is_lost: false,
+                age: Duration::from_micros(now - payment.paid),
                 standing: self.standing(now),
             };
         }
@@ -98,6 +99,7 @@ impl State {
             granted,
             wait: (wait > 0).then(|| Duration::from_micros(wait)),
             is_lost,
+            age: Duration::ZERO,
             standing: self.standing(now),
         }
     }

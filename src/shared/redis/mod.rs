@@ -91,12 +91,13 @@ impl Store for RedisStore {
             });
         }
         Box::pin(async {
-            let (granted, wait, is_lost, standing): (u32, u64, bool, Told) =
+            let (granted, wait, is_lost, age, standing): (u32, u64, bool, u64, Told) =
                 self.link.call(call).await?;
             Ok(Taken {
                 granted,
                 wait: (wait > 0).then(|| Duration::from_micros(wait)),
                 is_lost,
+                age: Duration::from_micros(age),
                 standing: standing.into(),
             })
         })

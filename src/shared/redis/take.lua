@@ -4,9 +4,9 @@
 -- how many and what one costs at every limit.
 local limits = read_limits()
 local record, id, remembered, is_sent = key(), word(), word(), word() == '1'
-local paid = redis.call('HGET', record, 'granted')
-if paid then
-  return {tonumber(paid), 0, 0, standing()}
+local kept = redis.call('HMGET', record, 'granted', 'paid')
+if kept[1] then
+  return {tonumber(kept[1]), 0, 0, now - tonumber(kept[2]), standing()}
 end
 for _, limit in ipairs(limits) do
   load(limit)
@@ -49,4 +49,4 @@ if granted > 0 then
   redis.call('PEXPIRE', record, remembered)
   changed()
 end
-return {granted, math.min(wait, 2 ^ 53), is_lost, standing()}
+return {granted, math.min(wait, 2 ^ 53), is_lost, 0, standing()}

@@ -107,6 +107,11 @@ impl Counted {
         });
     }
 
+    /// Refused, and by none of the limits.
+    pub(super) fn turned_away(&mut self) {
+        self.total.refused += 1;
+    }
+
     pub(super) fn failed(&mut self, key: usize) {
         self.total.errors += 1;
         self.on(key, |key| key.errors += 1);

@@ -245,9 +245,15 @@ pub struct Outage {
     /// When it is over.
     #[serde(deserialize_with = "span::one")]
     pub until: Duration,
-    /// What is answered. Default: 503.
+    /// What is answered. Default: 503. A 429 counts as a refusal.
     #[serde(default = "unavailable")]
     pub status: u16,
+    /// At most so many requests are turned away, of all keys. Default: any number.
+    #[serde(default)]
+    pub at_most: Option<u64>,
+    /// The wait that is told in whole seconds. Default: none.
+    #[serde(default, deserialize_with = "span::optional")]
+    pub retry_after: Option<Duration>,
 }
 
 fn unavailable() -> u16 {
@@ -376,7 +382,7 @@ impl Law {
         if self
             .outages
             .iter()
-            .any(|outage| outage.from <= at && at < outage.until)
+            .any(|outage| outage.at_most.is_none() && outage.from <= at && at < outage.until)
         {
             return 0.0;
         }

@@ -13,7 +13,7 @@ mod meter;
 
 use std::time::Duration;
 
-use http::header::{DATE, HeaderMap, HeaderValue};
+use http::header::{DATE, HeaderMap, HeaderValue, RETRY_AFTER};
 
 use crate::Time;
 
@@ -38,6 +38,8 @@ pub struct Provider {
     in_flight: u32,
     /// How many of `law.changes` hold by now.
     changed: usize,
+    /// How many each outage has turned away.
+    turned_away: Vec<u64>,
     /// How far other users have used the quotas.
     others_until: f64,
     /// The provider's clock at the start, seconds since 1970.
@@ -108,6 +110,7 @@ impl Provider {
             account: account_meters(&law.limits, -joined),
             in_flight: 0,
             changed: 0,
+            turned_away: vec![0; law.outages.len()],
             others_until: 0.0,
             wall,
             counts,
@@ -153,8 +156,11 @@ impl Provider {
         if self.keys.get(key).is_none_or(|key| key.is_out_of_use(time)) {
             return Some(Duration::MAX);
         }
-        if let Some(outage) = self.outage(time) {
-            return Some(outage.until.saturating_sub(now.since(Time::START)));
+        if let Some(index) = self.outage(time) {
+            let outage = &self.law.outages[index];
+            // Only who is turned away brings one with a number nearer to its end.
+            let wait = outage.until.saturating_sub(now.since(Time::START));
+            return outage.at_most.is_none().then_some(wait);
         }
         let shut = self.shut(key, tokens, time)?;
         Some(Duration::from_secs_f64(if shut.until_an_end {
@@ -187,11 +193,8 @@ impl Provider {
 
     /// Answers that have nothing to do with limits: an outage, a bad key, a ban.
     fn turned_away(&mut self, request: Request, now: f64) -> Option<Reply> {
-        let within =
-            |outage: &&Outage| outage.from.as_secs_f64() <= now && now < outage.until.as_secs_f64();
-        if let Some(outage) = self.law.outages.iter().find(within) {
-            self.counts.failed(request.key);
-            return Some(Reply::at_once(outage.status, "The service is down."));
+        if let Some(index) = self.outage(now) {
+            return Some(self.turn_away(index, request.key));
         }
         let Some(key) = self.keys.get_mut(request.key) else {
             self.counts.unauthorized(request.key);
@@ -219,10 +222,38 @@ impl Provider {
         ))
     }
 
-    fn outage(&self, now: f64) -> Option<Outage> {
-        let within =
-            |outage: &&Outage| outage.from.as_secs_f64() <= now && now < outage.until.as_secs_f64();
-        self.law.outages.iter().find(within).copied()
+    /// The place of the outage that lasts.
+    fn outage(&self, now: f64) -> Option<usize> {
+        let lasts = |(index, outage): &(usize, &Outage)| {
+            let left = outage
+                .at_most
+                .is_none_or(|most| self.turned_away[*index] < most);
+            left && outage.from.as_secs_f64() <= now && now < outage.until.as_secs_f64()
+        };
+        let mut outages = self.law.outages.iter().enumerate();
+        outages.find(lasts).map(|(index, _)| index)
+    }
+
+    fn turn_away(&mut self, outage: usize, key: usize) -> Reply {
+        self.turned_away[outage] += 1;
+        let Outage {
+            status,
+            retry_after,
+            ..
+        } = self.law.outages[outage];
+        if status == 429 {
+            self.counts.turned_away();
+        } else {
+            self.counts.failed(key);
+        }
+        let mut reply = Reply::at_once(status, "The service is down.");
+        if let Some(wait) = retry_after {
+            let seconds = wait.as_secs_f64().ceil() as u64;
+            reply
+                .headers
+                .insert(RETRY_AFTER, HeaderValue::from(seconds));
+        }
+        reply
     }
 
     /// The limit that holds a request back for longest, if one does.

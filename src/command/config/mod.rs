@@ -1,12 +1,17 @@
 //! `paceline config`: a file of settings, read as `run --config` reads it.
 
+mod file;
+
 use std::fmt::{self, Display};
-use std::fs;
 use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 use std::time::Duration;
 
-use paceline::{Limiter, Settings};
+use paceline::{Profile, Settings};
+use reqwest::Url;
+
+pub(super) use file::File;
+use file::Place;
 
 /// Looks at a file of settings.
 #[derive(clap::Args)]
@@ -28,9 +33,9 @@ enum What {
 /// Says what the file means.
 pub(crate) fn run(args: Args) -> ExitCode {
     let What::Check { file } = args.what;
-    match settings_in(&file) {
-        Ok(settings) => {
-            print!("{}", Meaning(&settings));
+    match File::read(&file) {
+        Ok(file) => {
+            print!("{file}");
             ExitCode::SUCCESS
         }
         Err(error) => {
@@ -40,27 +45,16 @@ pub(crate) fn run(args: Args) -> ExitCode {
     }
 }
 
-/// The settings in a file, checked. A batch has time: without `max_wait` it waits for ever.
+/// The profile that a file of settings describes.
 ///
 /// # Errors
 ///
-/// The file cannot be read, or what is wrong in it and where.
-pub(super) fn settings_in(path: &Path) -> Result<Settings, String> {
-    let shown = path.display();
-    let text = fs::read_to_string(path)
-        .map_err(|error| format!("cannot read the settings in {shown}: {error}"))?;
-    let mut settings: Settings = toml::from_str(&text).map_err(|error| {
-        let error = error.to_string();
-        format!("{shown} cannot be used: {}", error.trim_end())
-    })?;
-    let says = toml::from_str::<toml::Table>(&text).is_ok_and(|file| file.contains_key("max_wait"));
-    settings.max_wait = settings.max_wait.filter(|_| says);
-    // The limiter knows the range of every setting, those of its parts too.
-    Limiter::builder()
-        .settings(settings.clone())
-        .build()
-        .map_err(|error| format!("{shown} cannot be used: {error}"))?;
-    Ok(settings)
+/// The file cannot be read, has no profile, or what is wrong in it and where.
+pub(super) fn profile_in(path: &Path) -> Result<Profile, String> {
+    File::read(path)?
+        .settings
+        .profile
+        .ok_or_else(|| format!("{} has no [profile]", path.display()))
 }
 
 /// All settings as a file that means the same, with what each is for.
@@ -71,6 +65,7 @@ impl Display for Meaning<'_> {
         let mut defaults = Settings::default();
         defaults.max_wait = None;
         let plain = rows(&defaults);
+        write!(f, "{}", Vendor(self.0.profile.as_ref()))?;
         for (row, plain) in rows(self.0).iter().zip(plain) {
             let Row(name, value, meaning) = row;
             let same = if *value == plain.1 { " (default)" } else { "" };
@@ -80,6 +75,94 @@ impl Display for Meaning<'_> {
             }
         }
         Ok(())
+    }
+}
+
+/// Which vendor's API it is.
+struct Vendor<'a>(Option<&'a Profile>);
+
+impl Display for Vendor<'_> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self.0 {
+            // Whoever reads this has the description: it is the file that was checked.
+            Some(profile) if profile.is_described() => {
+                writeln!(f, "# profile: {}, as the file describes it", profile.name())
+            }
+            Some(profile) => writeln!(f, "profile = \"{}\"  # the vendor", profile.name()),
+            None => writeln!(
+                f,
+                "# profile: none; the vendor, known by the host (default)"
+            ),
+        }
+    }
+}
+
+impl Display for File {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{}", Meaning(&self.settings))?;
+        let all = rows(&self.settings);
+        for provider in &self.providers {
+            writeln!(f, "\n[providers.{}]", toml_key(&provider.name))?;
+            write!(f, "{}", provider.place)?;
+            if provider.settings.profile.as_ref().map(Profile::name)
+                != self.settings.profile.as_ref().map(Profile::name)
+            {
+                write!(f, "{}", Vendor(provider.settings.profile.as_ref()))?;
+            }
+            // What it does not say is as above.
+            let own = rows(&provider.settings);
+            for (Row(name, value, meaning), Row(_, of_all, _)) in own.iter().zip(&all) {
+                if let Some(value) = value.as_ref().filter(|_| value != of_all) {
+                    writeln!(f, "{name} = {value}  # {meaning}")?;
+                }
+            }
+        }
+        Ok(())
+    }
+}
+
+impl Display for Place {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        if let Some(url) = &self.base_url {
+            writeln!(
+                f,
+                "base_url = \"{url}\"  # its relative urls, and where its keys go"
+            )?;
+        }
+        if !self.hosts.is_empty() {
+            let hosts: Vec<_> = self.hosts.iter().map(Url::as_str).collect();
+            writeln!(f, "hosts = {hosts:?}  # where else its keys go")?;
+        }
+        if !self.key_env.is_empty() {
+            let is_missing = |name: &&String| std::env::var_os(name.as_str()).is_none();
+            let missing: Vec<_> = self.key_env.iter().filter(is_missing).collect();
+            let state = match missing.len() {
+                0 => "set".to_owned(),
+                _ => format!("not set here: {missing:?}"),
+            };
+            writeln!(f, "key_env = {:?}  # {state}", self.key_env)?;
+        }
+        if !self.key_file.is_empty() {
+            let missing: Vec<_> = self.key_file.iter().filter(|path| !path.exists()).collect();
+            let state = match missing.len() {
+                0 => "there".to_owned(),
+                _ => format!("not there: {missing:?}"),
+            };
+            writeln!(f, "key_file = {:?}  # {state}", self.key_file)?;
+        }
+        if let Some(auth) = &self.auth {
+            writeln!(f, "auth = \"{auth}\"  # where a key goes")?;
+        }
+        Ok(())
+    }
+}
+
+fn toml_key(name: &str) -> String {
+    let plain = |byte: u8| byte.is_ascii_alphanumeric() || b"-_".contains(&byte);
+    if !name.is_empty() && name.bytes().all(plain) {
+        name.to_owned()
+    } else {
+        format!("{name:?}")
     }
 }
 
@@ -203,11 +286,27 @@ where limits.toml is, for example:
   max_concurrency = 20
   retry = { errors = 5 }
 
+  [providers.openai]                     # keys and settings of its own
+  base_url = \"https://api.openai.com\"
+  key_env = [\"OPENAI_API_KEY\", \"OPENAI_API_KEY_2\"]
+
+  [providers.hotels]
+  hosts = [\"app.rakuten.co.jp\"]
+  key_file = \"hotel-keys.txt\"            # one a line, beside this file
+  auth = \"query:applicationId\"
+  ceilings = [\"1/1s+10%\"]
+
+A provider has every setting of the part above that it does not give itself. A
+key goes only to its provider's hosts, and never stands in the file.
+
 Exit codes: 0 it can be used, 2 it cannot; what is wrong is on stderr.";
 
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    const PROVIDER: &str = "[providers.\"a b\"]\nbase_url = 'https://h/v1'\nhosts = ['http://g:1']\n\
+        key_env = 'NOT_SET_ANYWHERE'\nauth = 'query:k'\nprofile = 'openai'\nretry = { errors = 1 }\n";
 
     #[test]
     fn what_is_printed_is_a_file_that_means_the_same() {
@@ -218,6 +317,18 @@ mod tests {
         let printed = Meaning(&settings).to_string();
         let again: Settings = toml::from_str(&printed).expect(&printed);
         assert_eq!(again, settings, "{printed}");
+        let file = File::parse(&format!("{text}{PROVIDER}"), Path::new("")).expect("good settings");
+        let printed_again = file.to_string();
+        let same = File::parse(&printed_again, Path::new("")).expect(&printed_again);
+        assert_eq!(same.to_string(), printed_again);
+        assert!(
+            printed_again.contains("retry.errors = 1  # repeats after errors\n"),
+            "{printed_again}"
+        );
+        assert!(
+            printed_again.contains("not set here: [\"NOT_SET_ANYWHERE\"]"),
+            "{printed_again}"
+        );
         assert!(printed.contains("retry.errors = 5  # repeats after errors\n"));
         assert!(printed.contains("retry.refusals = 10  # repeats after refusals (default)\n"));
     }

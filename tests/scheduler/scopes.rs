@@ -1,0 +1,108 @@
+//! Whom a refusal stops: a bucket, a key, or all keys of an account.
+
+use paceline::scheduler::events::{KeyId, Outcome, Verdict};
+use paceline::{Ask, Settings};
+
+use crate::support::machine::{Machine, answer, at, served};
+
+fn machine(keys: u8) -> Machine {
+    Machine::new(Settings::default(), keys)
+}
+
+/// An answer that names its bucket, with so many left of a limit of 10 for a minute.
+fn counted(status: u16, bucket: &str, left: &str) -> Outcome {
+    let headers = [
+        ("x-ratelimit-limit", "10"),
+        ("x-ratelimit-remaining", left),
+        ("x-ratelimit-reset", "60"),
+        ("x-ratelimit-resource", bucket),
+    ];
+    answer(status, &headers, "")
+}
+
+/// Sends one ask of a bucket at its turn, and ends it.
+fn send(machine: &mut Machine, bucket: &'static str, outcome: &Outcome) -> KeyId {
+    let ticket = machine.submit(Ask::new().bucket(bucket));
+    let grant = machine.next_grant().expect("its turn comes");
+    assert_eq!(grant.ticket, ticket);
+    machine.settle(ticket, outcome);
+    grant.key
+}
+
+#[test]
+fn two_routes_that_the_server_counts_together_share_their_limit() {
+    let mut machine = machine(1);
+    send(&mut machine, "/search/code", &counted(200, "search", "9"));
+    send(&mut machine, "/search/issues", &counted(200, "search", "8"));
+    // From now on both are known to be one: what one spends the other misses.
+    send(&mut machine, "/search/code", &counted(200, "search", "0"));
+    let before = machine.now;
+    machine.submit(Ask::new().bucket("/search/issues"));
+    machine.next_grant().expect("after the minute");
+    assert!(machine.now.secs_since(before) > 50.0, "{:?}", machine.now);
+}
+
+#[test]
+fn a_spent_bucket_holds_up_no_other() {
+    let mut machine = machine(1);
+    send(&mut machine, "/search", &counted(200, "search", "9"));
+    send(&mut machine, "/repos", &counted(200, "core", "9"));
+    send(&mut machine, "/search", &counted(429, "search", "0"));
+    let before = machine.now;
+    send(&mut machine, "/repos", &counted(200, "core", "8"));
+    assert!(machine.now.secs_since(before) < 5.0, "{:?}", machine.now);
+}
+
+#[test]
+fn a_spent_quota_of_the_organization_stops_every_key() {
+    let mut machine = machine(2);
+    let spent = [
+        ("x-ratelimit-limit-org-remaining", "0"),
+        ("x-ratelimit-limit-org-reset", "30"),
+        ("retry-after", "30"),
+    ];
+    let ticket = machine.submit(Ask::new());
+    machine.grant().expect("the first goes at once");
+    let verdict = machine.end(ticket, &answer(429, &spent, ""));
+    assert!(matches!(verdict, Verdict::Again { not_before } if not_before >= at(30.0)));
+    machine.submit(Ask::new());
+    machine.next_grant().expect("after the hint");
+    assert!(machine.now >= at(30.0), "{:?}", machine.now);
+}
+
+#[test]
+fn a_spent_quota_of_a_user_stops_one_key() {
+    let mut machine = machine(2);
+    let spent = [
+        ("x-ratelimit-limit-user-remaining", "0"),
+        ("x-ratelimit-limit-user-reset", "30"),
+        ("retry-after", "30"),
+    ];
+    let ticket = machine.submit(Ask::new());
+    machine.grant().expect("the first goes at once");
+    assert!(machine.settle(ticket, &answer(429, &spent, "")));
+    machine.next_grant().expect("on the other key");
+    assert!(machine.now < at(2.0), "{:?}", machine.now);
+}
+
+// An hour's window is empty, and the hint speaks of a second.
+#[test]
+fn a_wait_shorter_than_the_spent_window_is_replaced_by_the_window() {
+    let mut machine = machine(1);
+    let first = machine.submit(Ask::new());
+    machine.grant().expect("a grant");
+    machine.settle(first, &served());
+    let ticket = machine.submit(Ask::new());
+    machine.next_grant().expect("a grant");
+    let headers = [
+        ("x-ratelimit-limit", "100"),
+        ("x-ratelimit-remaining", "0"),
+        ("x-ratelimit-reset", "120"),
+        ("retry-after", "10"),
+    ];
+    let before = machine.now;
+    assert!(machine.settle(ticket, &answer(429, &headers, "")));
+    machine.next_grant().expect("after the window");
+    let waited = machine.now.secs_since(before);
+    assert!((118.0..180.0).contains(&waited), "{waited}");
+}
