@@ -6,6 +6,7 @@
 //! | [`Limiters`] | one for each host |
 //! | [`Ticket`], [`Permit`] | what lies below: a place in the queue, leave to send one attempt |
 //! | [`ApiKey`] | a credential that is shown nowhere |
+//! | `guide` | what the middleware does with your requests, in eleven answers |
 //!
 //! A slot is held while the server works: until the headers, and until the end of the body where
 //! the body is the work ([`Hold`]). Whoever holds one and does not listen does not hold the others
@@ -44,6 +45,8 @@ mod ear;
 mod extension;
 #[cfg(feature = "reqwest")]
 mod front;
+#[cfg(feature = "reqwest")]
+pub mod guide;
 #[cfg(feature = "reqwest")]
 mod limiters;
 #[cfg(feature = "reqwest")]

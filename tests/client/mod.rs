@@ -19,5 +19,6 @@ mod secrets;
 mod server;
 #[cfg(feature = "tower")]
 mod service;
+mod soak;
 mod sockets;
 mod storms;
