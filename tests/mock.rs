@@ -8,13 +8,13 @@ use std::process::{Child, Command, Stdio};
 use serde_json::Value;
 
 /// A running `paceline mock`, killed at the end.
-struct Mock {
+pub(crate) struct Mock {
     child: Child,
-    url: String,
+    pub(crate) url: String,
 }
 
 impl Mock {
-    fn start(scenario: &str, arguments: &[&str]) -> Self {
+    pub(crate) fn start(scenario: &str, arguments: &[&str]) -> Self {
         let file = tempfile::Builder::new().suffix(".toml").tempfile().unwrap();
         std::fs::write(file.path(), scenario).unwrap();
         let mut child = Command::new(env!("CARGO_BIN_EXE_paceline"))

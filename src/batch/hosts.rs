@@ -19,6 +19,7 @@ use super::door::{AtTheDoor, Door};
 use super::error::Error;
 use super::options::{Options, Provider};
 use super::outage::Outage;
+use super::state::StateFile;
 
 /// A provider behind its limiter.
 #[derive(Debug)]
@@ -64,6 +65,8 @@ struct Maker {
     clock: Clock,
     shared: Option<Sharing>,
     patience: Option<Duration>,
+    /// What earlier runs had learned.
+    state: Option<Arc<StateFile>>,
 }
 
 /// Scheme, host and port: a key goes to no other port and never without TLS where the first had it.
@@ -106,6 +109,7 @@ impl Hosts {
         first: &Url,
         door: Arc<Door>,
         clock: Clock,
+        state: Option<Arc<StateFile>>,
     ) -> Result<Self, Error> {
         let http = http_client()
             .user_agent(concat!("paceline/", env!("CARGO_PKG_VERSION")))
@@ -120,6 +124,7 @@ impl Hosts {
             clock,
             shared: options.shared.clone(),
             patience: options.max_outage,
+            state,
         };
         let home = home_of(options, first);
         let mut clients = HashMap::new();
@@ -288,6 +293,11 @@ impl Maker {
             .settings(settings.clone())
             .hosts(hosts)
             .keys(keys);
+        let known = self.state.as_ref().and_then(|state| state.known(name));
+        let limiter = match known {
+            Some(known) => limiter.restore(known.clone()),
+            None => limiter,
+        };
         let limiter = match urls.first() {
             Some(url) => share(limiter, self.shared.as_ref(), url),
             None => limiter,

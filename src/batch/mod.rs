@@ -38,6 +38,7 @@ mod secrets;
 mod send;
 mod signals;
 mod source;
+mod state;
 mod summary;
 mod tally;
 mod usage;

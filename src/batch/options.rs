@@ -52,6 +52,8 @@ pub struct Options {
     /// How long a provider is waited for that cannot be reached or answers nothing but errors.
     /// Default: an hour, or 30 s where it has never served a request.
     pub max_outage: Option<Duration>,
+    /// Where what was learned is kept for the next run. Default: nowhere.
+    pub state: Option<PathBuf>,
     /// Whether the output is sorted as the input at the end.
     pub ordered: bool,
     /// Whether what failed for good is done again.
@@ -151,6 +153,7 @@ impl Options {
             profile: None,
             settings,
             shared: None,
+            state: None,
             replay: Replays::default(),
             idempotency_header: None,
             max_attempts: None,

@@ -30,6 +30,7 @@ use super::rows;
 use super::send::{Done, Sender};
 use super::signals::{Signal, Signals};
 use super::source::{self, Batch, Plan, Seen, SharedIndex, Work};
+use super::state::Keeper;
 use super::summary::Outcome;
 use super::tally::Tally;
 
@@ -74,6 +75,7 @@ pub async fn run(options: Options) -> Result<Outcome, Error> {
         seen,
         sender: None,
         board: Board::default(),
+        keeper: None,
         tasks: JoinSet::new(),
         backlog: VecDeque::new(),
         bytes: 0,
@@ -82,7 +84,9 @@ pub async fn run(options: Options) -> Result<Outcome, Error> {
         input_ended: false,
         aborted: false,
     };
+    run.open_state();
     run.until_done(&mut work, &mut signals).await;
+    run.keep_state();
     if let Some(sender) = &run.sender {
         sender.hosts.leave().await;
     }
@@ -176,6 +180,8 @@ pub(super) struct Run<'a> {
     pub(super) sender: Option<Arc<Sender>>,
     /// What the limiters have decided.
     pub(super) board: Board,
+    /// Where what they learned is kept.
+    pub(super) keeper: Option<Keeper>,
     pub(super) tasks: JoinSet<Done>,
     /// Lines that were read and wait for room.
     backlog: VecDeque<Work>,
@@ -290,7 +296,8 @@ impl Run<'_> {
                         .first
                         .get()
                         .expect("it is told before any request");
-                    match Sender::new(self.options, first, &self.door, self.clock) {
+                    let state = self.keeper.as_ref().map(|keeper| Arc::clone(keeper.file()));
+                    match Sender::new(self.options, first, &self.door, self.clock, state) {
                         Ok(sender) => Arc::clone(self.sender.insert(Arc::new(sender))),
                         Err(error) => return self.fail(error),
                     }
@@ -329,6 +336,8 @@ impl Run<'_> {
         }
         self.grace_ends = Some(self.clock.instant(self.clock.now() + self.options.grace));
         self.stop(Stop::Signal(signal));
+        // A second one may come before the end.
+        self.keep_state();
     }
 
     /// Sends nothing more. What is in flight goes on.
@@ -368,8 +377,15 @@ impl Run<'_> {
     }
 
     fn look(&mut self) {
-        let Some(sender) = &self.sender else { return };
         let now = self.clock.now();
+        if self
+            .keeper
+            .as_ref()
+            .is_some_and(|keeper| keeper.is_due(now))
+        {
+            self.keep_state();
+        }
+        let Some(sender) = &self.sender else { return };
         let mut waits_for = None;
         for client in sender.hosts.all() {
             client.changes(|change| self.board.on_change(change, client.began));

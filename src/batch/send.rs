@@ -26,6 +26,7 @@ use super::record::{Record, RequestId};
 use super::request::Request;
 use super::secrets::Secrets;
 use super::source::Work;
+use super::state::StateFile;
 use super::tally::Why;
 
 /// What all requests of a run share.
@@ -88,9 +89,10 @@ impl Sender {
         first: &Url,
         door: &Arc<Door>,
         clock: Clock,
+        state: Option<Arc<StateFile>>,
     ) -> Result<Self, Error> {
         Ok(Self {
-            hosts: Hosts::new(options, first, Arc::clone(door), clock)?,
+            hosts: Hosts::new(options, first, Arc::clone(door), clock, state)?,
             door: Arc::clone(door),
             clock,
             replay: options.replay,

@@ -86,6 +86,10 @@ pub(crate) struct Args {
     /// Give up a request after this [default: never].
     #[arg(long, value_name = "DURATION", value_parser = humantime::parse_duration)]
     max_wait: Option<Duration>,
+    /// Keep what is learned about the API in this file, and begin with what is in it: the next run
+    /// starts without the refusals of this one.
+    #[arg(long, value_name = "FILE")]
+    state: Option<PathBuf>,
     /// Sort the output as the input at the end.
     #[arg(long)]
     ordered: bool,
@@ -216,6 +220,7 @@ impl Args {
         options.profile = self.profile;
         options.replay = self.replay.into();
         options.idempotency_header = self.idempotency_header;
+        options.state = self.state;
         options.ordered = self.ordered;
         options.retry_failed = self.retry_failed;
         options.limit = self.limit;

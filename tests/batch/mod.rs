@@ -13,6 +13,7 @@ mod requests;
 mod resumed;
 mod server;
 mod setup;
+mod state;
 mod tables;
 mod usage;
 

@@ -1,0 +1,106 @@
+//! What a run has learned is there for the next.
+
+use std::fs;
+
+use serde_json::Value;
+
+use super::{Batch, Ended, until};
+use crate::mock::Mock;
+
+/// A bucket that tells nothing.
+const SILENT: &str = "[provider]\nlatency = '20ms'\n\
+                      limits = [{ kind = 'bucket', rate = 150, burst = 20 }]\n\
+                      [load]\nrequests = 1\n";
+
+fn lines(count: usize) -> String {
+    (0..count)
+        .map(|n| format!("{{\"custom_id\":\"{n}\",\"url\":\"/items/{n}\"}}\n"))
+        .collect()
+}
+
+fn refused(end: &Ended) -> u64 {
+    end.summary()["refused"].as_u64().expect("a number")
+}
+
+fn run(mock: &Mock, state: &str, count: usize) -> Ended {
+    let batch = Batch::new(&lines(count), &mock.url);
+    let end = batch.with(&["--state", state, "--summary", "json"]).run();
+    assert_eq!(end.code(), 0, "{}", end.stderr);
+    end
+}
+
+#[test]
+fn a_second_run_starts_without_the_refusals_of_the_first() {
+    let folder = tempfile::tempdir().expect("a folder");
+    let path = folder.path().join("state.json");
+    let state = path.to_str().expect("UTF-8");
+    let first = refused(&run(&Mock::start(SILENT, &[]), state, 150));
+    let text = fs::read_to_string(&path).expect("it was written");
+    assert!(text.contains("anonymous"), "{text}");
+    // The name of the provider is its address: what was learned of one is moved to the other.
+    let second = Mock::start(SILENT, &[]);
+    let address = second.url.trim_start_matches("http://");
+    let mut written: Value = serde_json::from_str(&text).expect("JSON");
+    let providers = written["providers"].as_object_mut().expect("by name");
+    let learned = providers.values().next().expect("one").clone();
+    providers.insert(address.to_owned(), learned);
+    fs::write(&path, written.to_string()).expect("written");
+    let second = refused(&run(&second, state, 150));
+    assert!(first >= 3, "{first} refusals in the first run");
+    assert!(second <= 1, "{first} and {second} refusals");
+}
+
+#[test]
+fn a_file_of_something_else_is_told_of_and_stops_nothing() {
+    let folder = tempfile::tempdir().expect("a folder");
+    let path = folder.path().join("notes.json");
+    fs::write(&path, "{\"mine\": 1}").expect("written");
+    let mock = Mock::start(SILENT, &[]);
+    let end = run(&mock, path.to_str().expect("UTF-8"), 3);
+    assert!(
+        end.stderr.contains("is no state of this paceline"),
+        "{}",
+        end.stderr
+    );
+    assert_eq!(fs::read_to_string(&path).expect("there"), "{\"mine\": 1}");
+}
+
+#[test]
+fn a_state_that_cannot_be_written_is_told_of_once_and_stops_nothing() {
+    let folder = tempfile::tempdir().expect("a folder");
+    let path = folder.path().join("no-such-folder").join("state.json");
+    let mock = Mock::start(SILENT, &[]);
+    let end = run(&mock, path.to_str().expect("UTF-8"), 3);
+    assert_eq!(
+        end.stderr.matches("cannot write the state").count(),
+        1,
+        "{}",
+        end.stderr
+    );
+}
+
+#[cfg(unix)]
+#[test]
+fn a_run_that_is_interrupted_keeps_what_it_has_learned() {
+    let folder = tempfile::tempdir().expect("a folder");
+    let path = folder.path().join("state.json");
+    let mock = Mock::start(SILENT, &[]);
+    let batch = Batch::new(&lines(100_000), &mock.url).with(&[
+        "--state",
+        path.to_str().expect("UTF-8"),
+        "--rate",
+        "100000/1day",
+    ]);
+    let mut child = batch.start();
+    let records = || fs::read_to_string(batch.output()).map_or(0, |text| text.lines().count());
+    until("some requests are done", || records() > 15);
+    super::signal(&child, "INT");
+    until("it has ended", || {
+        child.try_wait().expect("its state").is_some()
+    });
+    let text = fs::read_to_string(&path).expect("it was written");
+    assert!(
+        text.contains("\"spent\":[{\"dimension\":\"requests\""),
+        "{text}"
+    );
+}
