@@ -19,7 +19,7 @@ use super::concurrency::{
 use super::events::{Cost, Gate, KeyId, Reason, What};
 use super::memory::Doubt;
 use super::names::Names;
-use super::pace::{Changed, KeyPaceMemory, Pace, PaceMemory, PaceSettings, Scene, Stamp};
+use super::pace::{Changed, KeyPaceMemory, Pace, PaceMemory, PaceSettings, Rate, Scene, Stamp};
 use super::quota::{Ledger, Spend, Standing};
 use super::reserve::Reserve;
 use super::resume::SlowResume;
@@ -68,6 +68,13 @@ pub(crate) struct Trail {
     /// In flight on all keys, itself included.
     load: u32,
     limit_was_reached: bool,
+}
+
+impl Trail {
+    /// Where it is counted.
+    pub(crate) fn bucket(&self) -> u32 {
+        self.bucket
+    }
 }
 
 /// Changes that one answer made.
@@ -349,6 +356,35 @@ impl Control {
             LONGEST_REST
         };
         self.timing.hearing().min(longest)
+    }
+
+    /// What others can use of the rate that was learned of a key.
+    pub(crate) fn told_rate(&self, key: KeyId) -> Option<Rate> {
+        self.pace.told(key)
+    }
+
+    /// Somebody else learned this rate of a key, at `observed`.
+    pub(crate) fn hear_rate(&mut self, key: KeyId, rate: Rate, observed: Time) -> Option<What> {
+        let changed = self.pace.hear(key, rate, observed);
+        changed.map(Changed::into_what)
+    }
+
+    /// The server told somebody else this of a key, at `observed`.
+    pub(crate) fn hear_readings(
+        &mut self,
+        key: KeyId,
+        bucket: u32,
+        feedback: &Feedback,
+        observed: Time,
+        now: Time,
+    ) -> Changes {
+        let mut changes = Changes::new();
+        let ledger = self.keys[key.index()].ledger_mut(bucket);
+        ledger.hear(feedback, observed, &mut self.timing, now, |what| {
+            changes.push(what)
+        });
+        self.told |= ledger.is_told();
+        changes
     }
 
     /// An attempt never left: everything is as before.

@@ -106,6 +106,9 @@ impl Scheduler {
         let changes = self
             .control
             .on_answer(key, &attempt.trail, feedback, sent, now);
+        let counted_in = attempt.trail.bucket();
+        let is_paced = changes.iter().any(|what| matches!(what, What::Pace { .. }));
+        self.tell_learned(key, counted_in, feedback, is_paced);
         for what in changes {
             self.note(now, Some(key), Some(what));
         }

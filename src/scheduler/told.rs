@@ -5,10 +5,13 @@
 
 use std::collections::VecDeque;
 
-use crate::feedback::Fault;
+use smallvec::SmallVec;
+
+use crate::feedback::{Fault, Feedback, Reading};
 
 use super::Scheduler;
 use super::events::{Because, Fingerprint, KeyId, Name, What};
+use super::pace::Rate;
 use super::time::Time;
 
 /// Something that holds for everybody who uses a key.
@@ -42,6 +45,22 @@ pub enum Told {
         /// The key.
         key: Fingerprint,
     },
+    /// The rate of a key was learned anew.
+    Paced {
+        /// The key.
+        key: Fingerprint,
+        /// The rate at which one process goes.
+        rate: Rate,
+    },
+    /// The server told what is left of the quotas of a key.
+    Read {
+        /// The key.
+        key: Fingerprint,
+        /// The bucket, where one was named.
+        bucket: Option<Name>,
+        /// What it told.
+        readings: SmallVec<[Reading; 4]>,
+    },
 }
 
 /// What was decided here and is to be told.
@@ -68,9 +87,11 @@ impl Scheduler {
                 self.version += 1;
                 return;
             }
-            Told::Parked { key, .. } | Told::Retired { key, .. } | Told::Restored { key } => {
-                self.keys.find(*key)
-            }
+            Told::Parked { key, .. }
+            | Told::Retired { key, .. }
+            | Told::Restored { key }
+            | Told::Paced { key, .. }
+            | Told::Read { key, .. } => self.keys.find(*key),
         };
         let Some(id) = id else { return };
         let what = match told {
@@ -86,6 +107,13 @@ impl Scheduler {
                 what
             }
             Told::Restored { .. } => self.keys.hear_restored(id, observed),
+            Told::Paced { rate, .. } => self.control.hear_rate(id, *rate, observed),
+            Told::Read {
+                bucket, readings, ..
+            } => {
+                self.hear_readings(id, bucket.as_ref(), readings, observed, now);
+                None
+            }
             Told::Overloaded { .. } => None,
         };
         if what == Some(What::Restored) {
@@ -93,6 +121,60 @@ impl Scheduler {
         }
         self.note(now, Some(id), what);
         self.version += 1;
+    }
+
+    fn hear_readings(
+        &mut self,
+        key: KeyId,
+        bucket: Option<&Name>,
+        readings: &[Reading],
+        observed: Time,
+        now: Time,
+    ) {
+        let age = now.since(observed);
+        let since = |reading: &Reading| {
+            let mut reading = reading.clone();
+            if let Some(reset) = &mut reading.reset {
+                reset.after = reset.after.saturating_sub(age);
+            }
+            reading
+        };
+        let mut feedback = Feedback::default();
+        feedback.readings = readings.iter().map(since).collect();
+        let bucket = self.buckets.id(bucket);
+        let changes = self
+            .control
+            .hear_readings(key, bucket, &feedback, observed, now);
+        for what in changes {
+            self.note(now, Some(key), Some(what));
+        }
+    }
+
+    /// What an answer taught of a key: what the server told, and the rate if that has changed.
+    pub(super) fn tell_learned(
+        &mut self,
+        key: KeyId,
+        bucket: u32,
+        feedback: &Feedback,
+        paced: bool,
+    ) {
+        let Some(teller) = &mut self.teller else {
+            return;
+        };
+        let fingerprint = self.keys.key(key).fingerprint;
+        if !feedback.readings.is_empty() {
+            teller.push(Told::Read {
+                key: fingerprint,
+                bucket: self.buckets.name(bucket).cloned(),
+                readings: feedback.readings.clone(),
+            });
+        }
+        if let Some(rate) = self.control.told_rate(key).filter(|_| paced) {
+            teller.push(Told::Paced {
+                key: fingerprint,
+                rate,
+            });
+        }
     }
 
     pub(super) fn tell_parked(&mut self, key: KeyId, bucket: Option<u32>, until: Time) {

@@ -254,7 +254,7 @@ pub(super) struct Shared {
     pub(super) when_away: WhenAway,
 }
 
-fn unit(dimension: Dimension) -> &'static str {
+pub(super) fn unit(dimension: Dimension) -> &'static str {
     match dimension {
         Dimension::Requests => "requests",
         Dimension::Tokens => "tokens",

@@ -7,7 +7,7 @@ use std::time::{Duration, Instant};
 
 use http::{HeaderMap, StatusCode};
 use paceline::scheduler::concurrency::{Concurrency, FixedSettings};
-use paceline::scheduler::events::What;
+use paceline::scheduler::events::{Because, What};
 use paceline::scheduler::pace::PaceSettings;
 use paceline::shared::store::*;
 use paceline::shared::{Counts, MemoryStore, Mode, RedisStore, Sharing, WhenAway};
@@ -528,4 +528,93 @@ async fn a_key_that_is_revoked_for_one_is_revoked_for_all_until_it_is_restored()
     for _ in 0..4 {
         send(&b, 200, &[]).await;
     }
+}
+
+async fn what_one_learned_is_known_everywhere(sharing: impl Fn() -> Sharing) {
+    let key = || paceline::ApiKey::bearer("s3cret-w0rd");
+    let replica = || {
+        let builder = plain().pace(PaceSettings::Learned).key(key());
+        builder.shared(sharing()).build().unwrap()
+    };
+    let a = replica();
+    // The server says what is left; and it refuses without a word what is sent beside that.
+    let told = [
+        ("x-ratelimit-limit-requests", "100"),
+        ("x-ratelimit-remaining-requests", "0"),
+        ("x-ratelimit-reset-requests", "40s"),
+    ];
+    send(&a, 200, &told).await;
+    a.close().await;
+    // It restarts, and another process begins: both know.
+    for _ in 0..2 {
+        let late = replica();
+        eventually(&late, |error| {
+            error.as_ref().is_some_and(paceline::Error::is_deadline)
+        })
+        .await;
+        late.close().await;
+    }
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn what_a_server_told_one_survives_restarts_and_reaches_all_through_a_server() {
+    for kind in [Kind::Valkey, Kind::OldRedis] {
+        let server = Server::start(kind);
+        what_one_learned_is_known_everywhere(|| sharing(&server)).await;
+        let keys = server.keys();
+        assert!(keys.iter().all(|(_, left)| *left != -1), "{keys:?}");
+    }
+}
+
+/// Whether a limiter goes at a rate that it learned or heard of.
+async fn is_paced(limiter: &Limiter) -> bool {
+    for _ in 0..100 {
+        send(limiter, 200, &[]).await;
+        let ask = Ask::new().deadline(Duration::from_millis(1));
+        let error = limiter.acquire(ask).await.err();
+        if error.is_some_and(|error| error.to_string().contains("learned rate")) {
+            return true;
+        }
+    }
+    false
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_rate_that_one_learned_survives_its_end() {
+    let server = Server::start(Kind::Valkey);
+    let replica = || {
+        let builder = plain().pace(PaceSettings::Learned);
+        builder.shared(sharing(&server)).build().unwrap()
+    };
+    let first = replica();
+    let mut changes = first.changes();
+    let mut learned = false;
+    for round in 0..200 {
+        send(&first, if round % 10 == 9 { 429 } else { 200 }, &[]).await;
+        while let Some(change) = changes.try_next() {
+            learned |= matches!(change.what, What::Pace { .. });
+        }
+        if learned && round > 40 {
+            break;
+        }
+    }
+    assert!(learned, "nothing was learned");
+    first.close().await;
+    let second = replica();
+    let mut changes = second.changes();
+    assert!(is_paced(&second).await);
+    let mut heard = Vec::new();
+    while let Some(change) = changes.try_next() {
+        heard.push(change.what);
+    }
+    let from_others = |what: &What| {
+        matches!(
+            what,
+            What::Pace {
+                why: Because::Shared,
+                ..
+            }
+        )
+    };
+    assert!(heard.iter().any(from_others), "{heard:?}");
 }

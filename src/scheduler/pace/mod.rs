@@ -9,6 +9,7 @@ use super::timing::Timing;
 mod bracket;
 mod evidence;
 mod grouping;
+mod heard;
 mod holding;
 mod interval;
 mod knocks;
@@ -18,6 +19,7 @@ mod refusal;
 mod regrowth;
 mod window;
 
+pub use heard::Rate;
 pub use interval::IntervalSettings;
 
 use interval::Interval;

@@ -39,6 +39,8 @@ pub(crate) struct Ledger {
     in_flight: u32,
     /// Answers without any quota, while none is known.
     silent: u32,
+    /// When the server last told something.
+    read_at: Option<Time>,
 }
 
 /// What an attempt keeps of its send.
@@ -183,6 +185,9 @@ impl Ledger {
         mut changed: impl FnMut(What),
     ) -> bool {
         let mut explained = false;
+        if !feedback.readings.is_empty() {
+            self.read_at = Some(now);
+        }
         for reading in &feedback.readings {
             // How many may be in flight is no quota: it does not come back with time.
             if reading.dimension == Dimension::Concurrent {
@@ -237,6 +242,28 @@ impl Ledger {
         for &(dimension, actual) in &feedback.cost {
             self.settle(spend, dimension, actual);
         }
+    }
+
+    /// Somebody else was told this at `observed`. Where an answer of one's own is on its way, that
+    /// will tell.
+    pub(crate) fn hear(
+        &mut self,
+        feedback: &Feedback,
+        observed: Time,
+        timing: &mut Timing,
+        now: Time,
+        changed: impl FnMut(What),
+    ) {
+        if self.in_flight > 0 || self.read_at.is_some_and(|read| read >= observed) {
+            return;
+        }
+        let spend = Spend {
+            at: observed,
+            order: self.sent,
+            cost: Cost::ONE,
+            marks: SmallVec::new(),
+        };
+        self.on_feedback(&spend, feedback, false, timing, now, changed);
     }
 
     /// An attempt never left: it is as if it had not been sent.

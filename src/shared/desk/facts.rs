@@ -1,14 +1,13 @@
 //! What this process tells the others, and what it heard from them.
 
-use std::collections::{HashMap, VecDeque};
+use std::collections::{BTreeMap, HashMap, VecDeque};
 use std::time::Duration;
 
 use crate::Time;
-use crate::feedback::Fault;
-use crate::scheduler::events::Fingerprint;
 use crate::scheduler::told::Told;
 
-use super::super::store::{Fact, Known};
+use super::super::store::Known;
+use super::words::{read, subject, write};
 use super::{Call, Desk};
 
 /// Facts on their way out and in.
@@ -16,9 +15,13 @@ use super::{Call, Desk};
 pub(super) struct Facts {
     /// With the moment when each was observed.
     outgoing: VecDeque<(Told, Time)>,
+    /// By subject: what changes with every answer, and is told now and then.
+    later: BTreeMap<String, (Told, Time)>,
+    later_at: Time,
     heard: VecDeque<(Told, Time)>,
-    /// By subject: until when the last one that was heard holds, and when it was observed.
-    known: HashMap<String, (Time, Time)>,
+    /// By subject: until when the last one that was heard holds, when it was observed, and what it
+    /// says.
+    known: HashMap<String, (Time, Time, String)>,
     /// How many had been published when they were last asked for.
     version: u64,
     is_due: bool,
@@ -29,6 +32,8 @@ impl Default for Facts {
     fn default() -> Self {
         Self {
             outgoing: VecDeque::new(),
+            later: BTreeMap::new(),
+            later_at: Time::START,
             heard: VecDeque::new(),
             known: HashMap::new(),
             version: 0,
@@ -43,6 +48,21 @@ impl Facts {
     /// Whether there is a call to make.
     pub(super) fn has_call(&self) -> bool {
         self.owes() || (self.is_due && !self.is_flying)
+    }
+
+    /// When there is something to tell of what is told now and then.
+    pub(super) fn next(&self) -> Time {
+        if self.later.is_empty() {
+            Time::NEVER
+        } else {
+            self.later_at
+        }
+    }
+
+    /// What was learned outlives this process.
+    pub(super) fn close(&mut self) {
+        self.outgoing
+            .extend(std::mem::take(&mut self.later).into_values());
     }
 
     /// Whether something is still to be told.
@@ -68,14 +88,29 @@ impl Facts {
     }
 
     pub(super) fn again(&mut self, told: Told, observed: Time) {
-        self.outgoing.push_front((told, observed));
+        match now_and_then(&told) {
+            Some(subject) => {
+                self.later.entry(subject).or_insert((told, observed));
+            }
+            None => self.outgoing.push_front((told, observed)),
+        }
     }
 }
 
 impl Desk {
     /// Something was decided here that the others should know.
-    pub(crate) fn on_told(&mut self, told: Told, now: Time) {
-        self.facts.outgoing.push_back((told, now));
+    pub(crate) fn on_told(&mut self, mut told: Told, now: Time) {
+        if let Told::Paced { rate, .. } = &mut told {
+            // Each goes at its own part of what is there.
+            *rate = rate.times(f64::from(self.owners));
+        }
+        match now_and_then(&told) {
+            Some(subject) if self.facts.later.len() < MOST => {
+                self.facts.later.insert(subject, (told, now));
+            }
+            Some(_) => {}
+            None => self.facts.outgoing.push_back((told, now)),
+        }
     }
 
     /// The next thing that was heard, and when it was observed.
@@ -90,12 +125,18 @@ impl Desk {
 
     pub(super) fn poll_fact(&mut self, now: Time) -> Option<Call> {
         while let Some((told, observed)) = self.facts.outgoing.pop_front() {
-            if let Some(fact) = write(&told, observed, now) {
-                return Some(Call::Publish {
-                    fact,
-                    told,
-                    observed,
-                });
+            if let Some(call) = self.publication(told, observed, now) {
+                return Some(call);
+            }
+        }
+        if now >= self.facts.later_at {
+            while let Some((_, (told, observed))) = self.facts.later.pop_first() {
+                if self.facts.later.is_empty() {
+                    self.facts.later_at = now + NOW_AND_THEN;
+                }
+                if let Some(call) = self.publication(told, observed, now) {
+                    return Some(call);
+                }
             }
         }
         if self.facts.is_due && !self.facts.is_flying {
@@ -106,169 +147,57 @@ impl Desk {
         None
     }
 
+    fn publication(&self, told: Told, observed: Time, now: Time) -> Option<Call> {
+        let fact = write(&told, self.owner, observed, now)?;
+        Some(Call::Publish {
+            fact,
+            told,
+            observed,
+        })
+    }
+
     /// All facts that hold. Each is heard once.
     pub(super) fn on_facts(&mut self, facts: Vec<Known>, now: Time) {
         self.facts.is_flying = false;
-        self.facts.known.retain(|_, (until, _)| *until > now);
+        self.facts.known.retain(|_, (until, ..)| *until > now);
         for fact in facts {
             let until = now + fact.lasts;
             let observed = Time::from_nanos(now.as_nanos().saturating_sub(nanos(fact.age)));
             let known = self.facts.known.get(&fact.subject);
             // The way to the store is not always as long.
-            let same = |&(before, seen): &(Time, Time)| {
-                until.since(before) < BLUR && observed.since(seen) < BLUR
+            let same = |(before, seen, value): &(Time, Time, String)| {
+                until.since(*before) < BLUR && observed.since(*seen) < BLUR && *value == fact.value
             };
             if known.is_some_and(same) {
                 continue;
             }
-            if let Some(told) = read(&fact, until) {
+            if let Some(mut told) = read(&fact, self.owner, until) {
+                if let Told::Paced { rate, .. } = &mut told {
+                    *rate = rate.times(f64::from(self.owners).recip());
+                }
                 self.facts.heard.push_back((told, observed));
             }
             if self.facts.known.len() < MOST {
-                self.facts.known.insert(fact.subject, (until, observed));
+                let heard = (until, observed, fact.value);
+                self.facts.known.insert(fact.subject, heard);
             }
         }
     }
 }
 
-fn write(told: &Told, observed: Time, now: Time) -> Option<Fact> {
-    let (subject, value, lasts) = match told {
-        Told::Parked { key, bucket, until } => {
-            let subject = match bucket {
-                Some(bucket) => format!("park.{key}.{bucket}"),
-                None => format!("park.{key}"),
-            };
-            (subject, "", until.since(now))
-        }
-        Told::Overloaded { until } => ("rest".to_owned(), "", until.since(now)),
-        Told::Retired { key, fault } => (format!("fault.{key}"), name(*fault), FAULT_LASTS),
-        Told::Restored { key } => (format!("fault.{key}"), "none", FAULT_LASTS),
-    };
-    let extends = matches!(told, Told::Parked { .. } | Told::Overloaded { .. });
-    (!lasts.is_zero()).then(|| Fact {
-        subject,
-        value: value.to_owned(),
-        age: now.since(observed),
-        lasts,
-        extends,
-    })
-}
-
-fn read(fact: &Known, until: Time) -> Option<Told> {
-    if fact.subject == "rest" {
-        return Some(Told::Overloaded { until });
-    }
-    let (kind, whose) = fact.subject.split_once('.')?;
-    let (key, bucket) = match whose.split_once('.') {
-        Some((key, bucket)) => (key, Some(bucket.to_owned().into())),
-        None => (whose, None),
-    };
-    let key = fingerprint(key)?;
-    match kind {
-        "park" => Some(Told::Parked { key, bucket, until }),
-        "fault" if fact.value == "none" => Some(Told::Restored { key }),
-        "fault" => FAULTS
-            .into_iter()
-            .find(|fault| name(*fault) == fact.value)
-            .map(|fault| Told::Retired { key, fault }),
-        // A newer paceline may say more.
-        _ => None,
-    }
-}
-
-fn fingerprint(text: &str) -> Option<Fingerprint> {
-    if text == Fingerprint::ANONYMOUS.to_string() {
-        return Some(Fingerprint::ANONYMOUS);
-    }
-    let mut hash = [0; 6];
-    if text.len() != 2 * hash.len() {
-        return None;
-    }
-    for (place, byte) in hash.iter_mut().enumerate() {
-        *byte = u8::from_str_radix(text.get(2 * place..2 * place + 2)?, 16).ok()?;
-    }
-    Some(Fingerprint::from_hash(hash))
-}
-
-fn name(fault: Fault) -> &'static str {
-    match fault {
-        Fault::Unauthorized => "unauthorized",
-        Fault::Revoked => "revoked",
-        Fault::OutOfFunds => "out of funds",
-    }
+/// The subject of what changes with every answer.
+fn now_and_then(told: &Told) -> Option<String> {
+    let learned = matches!(told, Told::Paced { .. } | Told::Read { .. });
+    learned.then(|| subject(told))
 }
 
 fn nanos(duration: Duration) -> u64 {
     u64::try_from(duration.as_nanos()).unwrap_or(u64::MAX)
 }
 
-const FAULTS: [Fault; 3] = [Fault::Unauthorized, Fault::Revoked, Fault::OutOfFunds];
-/// A fault is probed meanwhile, and its end is told.
-const FAULT_LASTS: Duration = Duration::from_secs(24 * 3600);
+/// Between two tellings of what changes with every answer: it must cost far less than the answers.
+const NOW_AND_THEN: Duration = Duration::from_secs(2);
 /// The same fact, read at another time, differs by no more than the way to the store.
 const BLUR: Duration = Duration::from_secs(1);
 /// Facts that are remembered as heard; the store has keys and buckets by the tens.
 const MOST: usize = 4096;
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    fn at(seconds: f64) -> Time {
-        Time::from_secs_f64(seconds)
-    }
-
-    #[test]
-    fn what_is_told_is_heard_as_it_was() {
-        let key = Fingerprint::from_hash([0xa, 0, 0xff, 7, 8, 9]);
-        let until = at(90.0);
-        let bucket = Some("gpt-5.mini: a b".to_owned().into());
-        let mut all = vec![
-            Told::Parked {
-                key,
-                bucket: None,
-                until,
-            },
-            Told::Parked { key, bucket, until },
-            Told::Parked {
-                key: Fingerprint::ANONYMOUS,
-                bucket: None,
-                until,
-            },
-            Told::Overloaded { until },
-            Told::Restored { key },
-        ];
-        all.extend(FAULTS.map(|fault| Told::Retired { key, fault }));
-        for told in all {
-            let fact = write(&told, at(29.0), at(30.0)).expect("it still holds");
-            assert_eq!(fact.age, Duration::from_secs(1));
-            let known = Known {
-                subject: fact.subject,
-                value: fact.value,
-                age: fact.age,
-                lasts: fact.lasts,
-            };
-            assert_eq!(read(&known, until), Some(told));
-        }
-    }
-
-    #[test]
-    fn what_somebody_else_wrote_there_is_passed_over() {
-        for subject in [
-            "",
-            "park",
-            "park.",
-            "park.zz",
-            "fault.0102030405é6",
-            "quota.010203040506",
-        ] {
-            let known = Known {
-                subject: subject.to_owned(),
-                value: "x".to_owned(),
-                age: Duration::ZERO,
-                lasts: Duration::from_secs(1),
-            };
-            assert_eq!(read(&known, at(1.0)), None, "{subject}");
-        }
-    }
-}

@@ -19,6 +19,7 @@ mod grants;
 mod leases;
 mod limits;
 mod payments;
+mod words;
 
 use std::collections::{HashMap, VecDeque};
 use std::time::Duration;
@@ -286,7 +287,8 @@ impl Desk {
         };
         let claims = self.limits.iter().filter(|limit| !limit.claim.is_flying);
         let claim = claims.map(|limit| self.claim_due(limit, now)).min();
-        beat.min(claim.unwrap_or(Time::NEVER))
+        let facts = self.facts.next();
+        beat.min(claim.unwrap_or(Time::NEVER)).min(facts)
     }
 
     /// A call was answered, or was not.
@@ -311,6 +313,7 @@ impl Desk {
     /// The limiter is being closed: everything is given back.
     pub(crate) fn close(&mut self) {
         self.is_closing = true;
+        self.facts.close();
     }
 
     /// Whether nothing is held or owed, and the store knows that this process has left.
