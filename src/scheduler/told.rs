@@ -5,8 +5,6 @@
 
 use std::collections::VecDeque;
 
-use smallvec::SmallVec;
-
 use crate::feedback::{Fault, Feedback, Reading};
 
 use super::Scheduler;
@@ -59,7 +57,7 @@ pub enum Told {
         /// The bucket, where one was named.
         bucket: Option<Name>,
         /// What it told.
-        readings: SmallVec<[Reading; 4]>,
+        readings: Vec<Reading>,
     },
 }
 
@@ -139,8 +137,10 @@ impl Scheduler {
             }
             reading
         };
-        let mut feedback = Feedback::default();
-        feedback.readings = readings.iter().map(since).collect();
+        let feedback = Feedback {
+            readings: readings.iter().map(since).collect(),
+            ..Feedback::default()
+        };
         let bucket = self.buckets.id(bucket);
         let changes = self
             .control
@@ -166,7 +166,7 @@ impl Scheduler {
             teller.push(Told::Read {
                 key: fingerprint,
                 bucket: self.buckets.name(bucket).cloned(),
-                readings: feedback.readings.clone(),
+                readings: feedback.readings.to_vec(),
             });
         }
         if let Some(rate) = self.control.told_rate(key).filter(|_| paced) {

@@ -3,8 +3,6 @@
 use std::fmt::Display;
 use std::time::Duration;
 
-use smallvec::SmallVec;
-
 use crate::Time;
 use crate::feedback::{Clock, Dimension, Fault, Reading, Reset};
 use crate::scheduler::events::{Fingerprint, Name};
@@ -125,7 +123,7 @@ fn write_readings(readings: &[Reading]) -> String {
     lines.collect::<Vec<_>>().join("\n")
 }
 
-fn read_readings(value: &str) -> Option<SmallVec<[Reading; 4]>> {
+fn read_readings(value: &str) -> Option<Vec<Reading>> {
     fn number(field: Option<&str>) -> Option<f64> {
         let number: f64 = field?.parse().ok()?;
         (number.is_finite() && number >= 0.0).then_some(number)
@@ -255,7 +253,7 @@ mod tests {
         all.push(Told::Read {
             key,
             bucket: Some("gpt-5.mini: a b".to_owned().into()),
-            readings: [requests, tokens].into_iter().collect(),
+            readings: vec![requests, tokens],
         });
         all.extend(FAULTS.map(|fault| Told::Retired { key, fault }));
         for told in all {
