@@ -11,3 +11,5 @@ mod provider;
 mod replicas;
 mod server;
 mod suite;
+#[cfg(feature = "cli")]
+mod tls;

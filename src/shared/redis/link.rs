@@ -30,7 +30,7 @@ pub(super) struct Link {
 
 /// Where to connect.
 enum Servers {
-    One(Client),
+    One(Box<Client>),
     Cluster(Box<ClusterClient>),
 }
 
@@ -68,7 +68,7 @@ impl Link {
                 .build()
                 .map(|client| Servers::Cluster(Box::new(client)))
         } else {
-            Client::open(info).map(Servers::One)
+            Client::open(info).map(|client| Servers::One(Box::new(client)))
         };
         Ok(Self {
             servers: servers.map_err(|error| unusable(&address, &error))?,
@@ -90,7 +90,7 @@ impl Link {
                         .set_number_of_retries(0)
                         .set_automatic_resubscription()
                         .set_push_sender(bell(&self.news));
-                    ConnectionManager::new_lazy_with_config(client.clone(), config).map(Line::One)
+                    ConnectionManager::new_lazy_with_config((**client).clone(), config).map(Line::One)
                 }
                 Servers::Cluster(client) => client.get_async_connection().await.map(Line::Cluster),
             }
