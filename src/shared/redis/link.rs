@@ -90,7 +90,8 @@ impl Link {
                         .set_number_of_retries(0)
                         .set_automatic_resubscription()
                         .set_push_sender(bell(&self.news));
-                    ConnectionManager::new_lazy_with_config((**client).clone(), config).map(Line::One)
+                    ConnectionManager::new_lazy_with_config((**client).clone(), config)
+                        .map(Line::One)
                 }
                 Servers::Cluster(client) => client.get_async_connection().await.map(Line::Cluster),
             }
