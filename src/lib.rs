@@ -65,7 +65,9 @@ pub use client::{
     Verdict,
 };
 #[cfg(any(feature = "reqwest", feature = "tower"))]
-pub use client::{AttemptTimeout, Bucket, Deadline, Group, Hold, Pin, Report, Tenant, Until};
+pub use client::{
+    AttemptTimeout, Bucket, Classifier, Deadline, Group, Hold, Pin, Report, Tenant, Until,
+};
 #[cfg(feature = "tower")]
 pub use client::{Limited, LimiterLayer};
 #[cfg(feature = "reqwest")]

@@ -2,6 +2,8 @@
 
 #[path = "../examples/any_client.rs"]
 mod any_client;
+#[path = "../examples/cache.rs"]
+mod cache;
 #[path = "../examples/custom_controller.rs"]
 mod custom_controller;
 #[path = "../examples/fan_out.rs"]
@@ -18,6 +20,9 @@ mod own_provider;
 mod payment;
 #[path = "../examples/priorities.rs"]
 mod priorities;
+#[cfg(feature = "metrics")]
+#[path = "../examples/prometheus.rs"]
+mod prometheus;
 #[path = "../examples/quickstart.rs"]
 mod quickstart;
 #[path = "../examples/renewed_key.rs"]
@@ -25,6 +30,8 @@ mod renewed_key;
 #[cfg(feature = "tower")]
 #[path = "../examples/sdk.rs"]
 mod sdk;
+#[path = "../examples/service.rs"]
+mod service;
 #[path = "../examples/several_keys.rs"]
 mod several_keys;
 #[path = "../examples/streaming.rs"]
@@ -120,4 +127,20 @@ fn a_web_service_tells_its_callers_when_to_come_back() {
 #[test]
 fn a_token_is_brought_anew_before_it_expires() {
     renewed_key::main().unwrap();
+}
+
+#[test]
+fn what_was_answered_is_not_asked_again() {
+    cache::main().unwrap();
+}
+
+#[cfg(feature = "metrics")]
+#[test]
+fn prometheus_gets_its_page() {
+    prometheus::main().unwrap();
+}
+
+#[test]
+fn people_and_a_batch_share_five_keys() {
+    service::main().unwrap();
 }

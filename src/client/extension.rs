@@ -6,6 +6,8 @@ use http::Extensions;
 use tokio_util::sync::CancellationToken;
 
 #[cfg(any(feature = "reqwest", feature = "tower"))]
+use super::limiter::Limiter;
+#[cfg(any(feature = "reqwest", feature = "tower"))]
 use super::permit::Permit;
 use crate::scheduler::events::{Ask, Cost, Fingerprint, GaveUp, Name, Priority, Replay};
 
@@ -112,6 +114,17 @@ impl Report {
             retry_at: None,
             why: None,
         }
+    }
+}
+
+#[cfg(any(feature = "reqwest", feature = "tower"))]
+impl Limiter {
+    /// What a request asks for by its method and path, where it has no priority of its own.
+    pub(super) fn classified(&self, mut ask: Ask, method: &http::Method, path: &str) -> Ask {
+        if ask.priority == Priority::default() {
+            ask.priority = self.0.classifier.of(method, path).unwrap_or_default();
+        }
+        ask
     }
 }
 

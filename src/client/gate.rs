@@ -7,28 +7,25 @@
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::task::{Poll, Waker};
-use std::time::Duration;
 
 use smallvec::SmallVec;
 use tokio::runtime;
 use tokio::sync::broadcast;
 
 use crate::Time;
-use crate::config::Settings;
-use crate::error::{Error, Kind};
 use crate::scheduler::Scheduler;
-use crate::scheduler::events::{Ask, Change, Name, Priority, Reason, Refusal, What};
-use crate::scheduler::explain::Explanation;
-use crate::scheduler::groups::Cancelled;
+use crate::scheduler::events::{Ask, Change, Reason, Refusal, What};
 use crate::scheduler::memory::Snapshot;
-use crate::scheduler::mode::Mode;
 
 use super::buyer::Buyer;
 use super::claim::Claim;
 use super::clock::{Waking, seconds};
 use super::key::ApiKey;
+use super::operating::Live;
 use super::renewal::Renewals;
 use super::seats::{Seats, State, Taken, UNHEARD, Wakes};
+#[cfg(any(feature = "metrics", feature = "tracing"))]
+use super::telemetry::Telemetry;
 use super::watch::Watch;
 
 /// One provider's machine, its lock, and the seats of those who wait or are in flight.
@@ -39,12 +36,11 @@ pub(crate) struct Gate {
     /// The first moment at which somebody may have stopped listening, in nanoseconds.
     loan_at: AtomicU64,
     /// Whether grants are paid for outside, and nobody calls there now.
-    /// What [`Settings::max_wait`] is, in nanoseconds; [`FOREVER`] if it is none.
-    max_wait: AtomicU64,
-    /// The same of [`Settings::attempt_timeout`].
-    attempt_timeout: AtomicU64,
     pub(super) has_no_agent: AtomicBool,
     pub(super) has_no_renewals: bool,
+    pub(super) live: Live,
+    #[cfg(any(feature = "metrics", feature = "tracing"))]
+    pub(super) telemetry: Telemetry,
 }
 
 /// Guarded by the lock.
@@ -58,6 +54,9 @@ pub(super) struct Inner {
     /// Those who wait for the machine to be empty.
     idle: Vec<Waker>,
     last: Time,
+    /// How many changes telemetry has heard of.
+    #[cfg(any(feature = "metrics", feature = "tracing"))]
+    told: u64,
 }
 
 /// A driver that sleeps until `armed`.
@@ -76,16 +75,20 @@ pub(crate) enum Entered {
 }
 
 impl Gate {
+    #[cfg_attr(
+        not(any(feature = "metrics", feature = "tracing")),
+        expect(unused_variables, reason = "only telemetry needs a name")
+    )]
     pub(crate) fn new(
         machine: Scheduler,
         keys: Vec<ApiKey>,
         renewals: Renewals,
         buyer: Option<Box<dyn Buyer>>,
+        name: &str,
     ) -> Arc<Self> {
         let has_no_renewals = renewals.is_empty();
         let has_no_agent = AtomicBool::new(buyer.is_some());
-        let max_wait = AtomicU64::new(nanos(machine.settings().max_wait));
-        let attempt_timeout = AtomicU64::new(nanos(machine.settings().attempt_timeout));
+        let live = Live::new(machine.settings());
         let inner = Inner {
             seats: Seats::new(machine, keys, renewals),
             buyer,
@@ -94,15 +97,18 @@ impl Gate {
             changes: None,
             idle: Vec::new(),
             last: Time::START,
+            #[cfg(any(feature = "metrics", feature = "tracing"))]
+            told: 0,
         };
         Arc::new(Self {
             inner: Mutex::new(inner),
             clock: Waking::new(),
             loan_at: AtomicU64::new(u64::MAX),
             has_no_agent,
-            max_wait,
-            attempt_timeout,
             has_no_renewals,
+            live,
+            #[cfg(any(feature = "metrics", feature = "tracing"))]
+            telemetry: Telemetry::new(name),
         })
     }
 
@@ -194,94 +200,10 @@ impl Gate {
             .taken_at(taken)
     }
 
-    /// What the machine is up to.
-    pub(crate) fn explain(&self) -> Explanation {
-        self.act(|inner, now, wakes| {
-            self.pump(inner, now, wakes);
-            inner.seats.machine.explain(now)
-        })
-    }
-
-    pub(crate) fn mode(&self) -> Mode {
-        self.lock().seats.machine.mode()
-    }
-
-    pub(crate) fn set_mode(&self, mode: Mode) {
-        self.act(|inner, now, wakes| {
-            inner.seats.machine.set_mode(mode, now);
-            self.pump(inner, now, wakes);
-        });
-    }
-
-    pub(crate) fn settings(&self) -> Settings {
-        self.lock().seats.machine.settings().clone()
-    }
-
-    /// How long a request may wait, as newcomers have it.
-    pub(crate) fn max_wait(&self) -> Option<Duration> {
-        duration(&self.max_wait)
-    }
-
-    /// How long an attempt may take, as newcomers have it.
-    pub(crate) fn attempt_timeout(&self) -> Option<Duration> {
-        duration(&self.attempt_timeout)
-    }
-
-    pub(crate) fn set_settings(&self, settings: Settings) -> Result<(), Error> {
-        self.act(|inner, now, wakes| {
-            let old = inner.seats.machine.settings();
-            let hard = |settings: &Settings| {
-                (
-                    settings.ceilings.clone(),
-                    settings.shared_ceilings.clone(),
-                    settings.max_concurrency,
-                    settings.key_concurrency,
-                )
-            };
-            if inner.buyer.is_some() && hard(old) != hard(&settings) {
-                return Err(Kind::SharedCeiling.into());
-            }
-            let (max_wait, attempt_timeout) = (settings.max_wait, settings.attempt_timeout);
-            inner.seats.machine.set_settings(settings, now)?;
-            self.max_wait.store(nanos(max_wait), Ordering::Relaxed);
-            self.attempt_timeout
-                .store(nanos(attempt_timeout), Ordering::Relaxed);
-            self.pump(inner, now, wakes);
-            Ok(())
-        })
-    }
-
     /// Whether forgetting the limiter would break no word given.
     #[cfg(feature = "reqwest")]
     pub(crate) fn is_idle(&self) -> bool {
         self.act(|inner, now, _| inner.seats.machine.is_idle(now))
-    }
-
-    /// Cancels what waits of a group, but for what is at or above `spare`; that belongs to `new`
-    /// from now on, if there is one.
-    pub(crate) fn cancel_group(
-        &self,
-        group: &Name,
-        new: Option<&Name>,
-        spare: Option<Priority>,
-    ) -> Cancelled {
-        self.act(|inner, now, wakes| {
-            let machine = &mut inner.seats.machine;
-            let cancelled = match new {
-                Some(new) => machine.replace_group(group, new, spare),
-                None => machine.cancel_group(group, spare),
-            };
-            self.pump(inner, now, wakes);
-            cancelled
-        })
-    }
-
-    pub(crate) fn heartbeat(&self, tenant: Name) {
-        self.act(|inner, now, _| inner.seats.machine.on_heartbeat(tenant, now));
-    }
-
-    pub(crate) fn set_weight(&self, tenant: Name, weight: f64) {
-        self.lock().seats.machine.set_weight(tenant, weight);
     }
 
     pub(crate) fn close(&self) {
@@ -412,9 +334,14 @@ impl Gate {
                 wakes.wakers.push(alarm.waker.clone());
             }
         }
+        #[cfg(any(feature = "metrics", feature = "tracing"))]
+        let told = inner.tell();
         inner.publish(&mut wakes);
         drop(inner);
         wakes.send();
+        #[cfg(any(feature = "metrics", feature = "tracing"))]
+        told.iter()
+            .for_each(|change| self.telemetry.on_change(change));
         out
     }
 
@@ -493,6 +420,19 @@ impl Gate {
 }
 
 impl Inner {
+    /// The changes that telemetry has not heard of. They stay for whoever reads them.
+    #[cfg(any(feature = "metrics", feature = "tracing"))]
+    fn tell(&mut self) -> Vec<Change> {
+        let machine = &self.seats.machine;
+        let made = machine.changes_made();
+        if made == self.told {
+            return Vec::new();
+        }
+        let new = machine.newest_changes(made - self.told).cloned().collect();
+        self.told = made;
+        new
+    }
+
     /// Collects the changes for those who read them, and those who wait for nobody to be here.
     fn publish(&mut self, wakes: &mut Wakes) {
         if let Some(sender) = &self.changes {
@@ -529,20 +469,6 @@ impl Drop for Gate {
         }
     }
 }
-
-fn nanos(wait: Option<Duration>) -> u64 {
-    wait.map_or(FOREVER, |wait| {
-        u64::try_from(wait.as_nanos()).unwrap_or(FOREVER - 1)
-    })
-}
-
-fn duration(nanos: &AtomicU64) -> Option<Duration> {
-    let nanos = nanos.load(Ordering::Relaxed);
-    (nanos != FOREVER).then(|| Duration::from_nanos(nanos))
-}
-
-/// No wait is this long.
-const FOREVER: u64 = u64::MAX;
 
 /// Changes kept for a reader that is slow: as many as the machine keeps for one that is late.
 const CHANGES: usize = 1024;

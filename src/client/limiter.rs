@@ -30,6 +30,8 @@ use crate::scheduler::shedding::Shedding;
 use crate::scheduler::{Delays, Scheduler, TenantSettings, Time};
 
 use super::buyer::Opening;
+#[cfg(any(feature = "reqwest", feature = "tower"))]
+use super::classifier::Classifier;
 use super::clock::{Clock, seconds};
 use super::ending::Tokens;
 #[cfg(feature = "reqwest")]
@@ -49,6 +51,8 @@ pub struct Limiter(pub(super) Arc<Shared>, Tokens);
 pub(super) struct Shared {
     gate: Arc<Gate>,
     profile: Option<Profile>,
+    #[cfg(any(feature = "reqwest", feature = "tower"))]
+    pub(super) classifier: Classifier,
     #[cfg(feature = "reqwest")]
     front: Front,
 }
@@ -392,10 +396,13 @@ pub struct LimiterBuilder {
     renewals: Renewals,
     seed: Option<u64>,
     learned: Option<Snapshot>,
+    name: Option<String>,
     #[cfg(feature = "reqwest")]
     hosts: Vec<String>,
     #[cfg(feature = "reqwest")]
     ask_with: Option<AskWith>,
+    #[cfg(any(feature = "reqwest", feature = "tower"))]
+    classifier: Classifier,
     /// Where grants are paid for outside.
     pub(crate) buyer: Option<Opening>,
     /// The first rate that could not be read.
@@ -619,6 +626,27 @@ impl LimiterBuilder {
         self
     }
 
+    /// What it is called in spans and metrics (features `tracing` and `metrics`). Default: the name
+    /// of its profile, and for a limiter of [`Limiters`](crate::Limiters) its host.
+    pub fn name(mut self, name: impl Into<String>) -> Self {
+        self.name = Some(name.into());
+        self
+    }
+
+    /// The same where it has none yet.
+    #[cfg(feature = "reqwest")]
+    pub(super) fn named(mut self, name: &str) -> Self {
+        self.name.get_or_insert_with(|| name.to_owned());
+        self
+    }
+
+    /// Says what priority a request has that names none itself: by its method, by its path.
+    #[cfg(any(feature = "reqwest", feature = "tower"))]
+    pub fn classify(mut self, classifier: Classifier) -> Self {
+        self.classifier = classifier;
+        self
+    }
+
     /// Decides the jitter. Default: another one each time.
     pub fn seed(mut self, seed: u64) -> Self {
         self.seed = Some(seed);
@@ -663,9 +691,13 @@ impl LimiterBuilder {
             Some(Opening(open)) => Some(open(settings, &mut machine)?),
             None => None,
         };
+        let known = profile.as_ref().map(Profile::name);
+        let name = self.name.as_deref().or(known).unwrap_or("unnamed");
         let shared = Shared {
-            gate: Gate::new(machine, self.keys, self.renewals, buyer),
+            gate: Gate::new(machine, self.keys, self.renewals, buyer, name),
             profile,
+            #[cfg(any(feature = "reqwest", feature = "tower"))]
+            classifier: self.classifier,
             #[cfg(feature = "reqwest")]
             front,
         };

@@ -98,7 +98,7 @@ impl Limiters {
 
     fn build(&self, host: &str) -> std::result::Result<Limiter, Error> {
         match panic::catch_unwind(AssertUnwindSafe(|| (self.0.build)(host))) {
-            Ok(builder) => builder.build(),
+            Ok(builder) => builder.named(host).build(),
             Err(_) => {
                 let limiter = Limiter::new();
                 let hook = "by_host_with";

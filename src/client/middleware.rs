@@ -17,6 +17,8 @@ use super::extension::{self, Hold, Report};
 use super::limiter::Limiter;
 use super::marks::{Marks, Running, Standing};
 use super::permit::{Permit, Ticket, Verdict};
+#[cfg(feature = "tracing")]
+use super::telemetry::AttemptSpan;
 use super::watch::watched;
 use super::wire::{self, Shown};
 
@@ -90,7 +92,10 @@ impl Limiter {
     fn ask(&self, request: &Request, profile: &Profile, extensions: &Extensions) -> Ask {
         let base = match extensions.get::<Ask>() {
             Some(ask) => ask.clone(),
-            None => self.hooked_ask(request),
+            None => {
+                let hooked = self.hooked_ask(request);
+                self.classified(hooked, request.method(), request.url().path())
+            }
         };
         let mut ask = extension::over(base, extensions);
         let body = request.body().and_then(reqwest::Body::as_bytes);
@@ -237,7 +242,16 @@ impl Walk<'_> {
         next: &impl Onward,
     ) -> Ended {
         let shown = Shown::put_key(permit.key(), &mut request, self.hops == 0);
+        #[cfg(feature = "tracing")]
+        let span = AttemptSpan::new(&request, permit);
+        #[cfg(feature = "metrics")]
+        let http = {
+            let gate = self.limiter.gate();
+            gate.telemetry().http(&request, gate.clock().now())
+        };
         let sent = wire::redirected(next.send(request, extensions));
+        #[cfg(feature = "tracing")]
+        let sent = span.around(sent);
         let has_waited = || self.running.has_waited_below();
         let (result, to) = match permit.run(sent, has_waited).await {
             Ok(ended) => ended,
@@ -252,6 +266,13 @@ impl Walk<'_> {
             }
             Err(late) => (Err(ChainError::middleware(late)), None),
         };
+        #[cfg(feature = "tracing")]
+        span.ends(result.as_ref().ok());
+        #[cfg(feature = "metrics")]
+        {
+            let status = result.as_ref().ok().map(|reply| reply.status().as_u16());
+            http.ends(status, self.limiter.gate().clock().now());
+        }
         let response = match result {
             Ok(response) => response,
             Err(error) => {

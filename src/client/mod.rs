@@ -17,9 +17,55 @@
 //!
 //! Dropping a future anywhere cancels what it stood for, frees what it held, and sends nothing
 //! more.
+//!
+//! # Telemetry
+//!
+//! With the feature `metrics` every limiter counts through the facade of that name, and with
+//! `tracing` each attempt is a span (`http.client`, by OpenTelemetry's conventions) and each change
+//! an event of the target `paceline`. Keys appear as fingerprints, URLs without their query. The
+//! name of a limiter is that of [`LimiterBuilder::name`], else of its profile, else its host.
+//!
+//! | metric | kind | labels beside `paceline.provider` |
+//! | --- | --- | --- |
+//! | `paceline.attempts` | counter | `paceline.bucket`, `paceline.key`, `paceline.outcome` (8) |
+//! | `paceline.repeats` | counter | |
+//! | `paceline.unsent` | counter | `error.type` (10) |
+//! | `paceline.wait.duration` | histogram, s | `paceline.bucket`, `paceline.priority` (5) |
+//! | `paceline.penalties` | counter | `paceline.key`, `paceline.reason` (13) |
+//! | `paceline.keys.retired` | counter | `paceline.key`, `error.type` (3) |
+//! | `paceline.store.away` | counter | |
+//! | `paceline.in_flight`, `paceline.limit`, `paceline.pace` | gauge | `paceline.key` |
+//! | `paceline.queue.depth`, `paceline.keys.usable` | gauge | |
+//! | `paceline.observed.held`, `paceline.observed.refused` | gauge | |
+//! | `http.client.request.duration` | histogram, s | `http.request.method` (10), `server.address` and `server.port`, `http.response.status_code`, `error.type`; not the provider |
+//! | `http.client.active_requests` | gauge | `http.request.method`, `server.address`, `server.port`; not the provider |
+//!
+//! Of a limiter at most 32 buckets, 65 keys and 17 servers have labels of their own; all that is
+//! beyond is `_OTHER`. So a limiter has at most 32 × 65 × 8 series of attempts, and as many as the
+//! numbers in the table multiply to of the others. Gauges are set at most ten times a second. The
+//! example `prometheus` exports them.
+//!
+//! Worth an alert, in the words of Prometheus:
+//!
+//! ```text
+//! # More than one refusal in fifty over ten minutes: a limit has changed, or others use the keys.
+//! sum by (paceline_provider) (rate(paceline_attempts{paceline_outcome="rate_limited"}[10m]))
+//!   > 0.02 * sum by (paceline_provider) (rate(paceline_attempts[10m]))
+//! # No key can be used; or one was retired.
+//! paceline_keys_usable == 0
+//! increase(paceline_keys_retired[1h]) > 0
+//! # People wait for longer than a second, or requests are not sent at all.
+//! histogram_quantile(0.99, sum by (le, paceline_provider)
+//!   (rate(paceline_wait_duration_bucket{paceline_priority=~"high|selected"}[5m]))) > 1
+//! sum by (paceline_provider, error_type) (rate(paceline_unsent[5m])) > 0
+//! # Processes share their limits no more.
+//! increase(paceline_store_away[10m]) > 0
+//! ```
 
 mod buyer;
 mod claim;
+#[cfg(any(feature = "reqwest", feature = "tower"))]
+mod classifier;
 mod clock;
 mod driver;
 mod ending;
@@ -27,6 +73,7 @@ mod errands;
 mod gate;
 mod key;
 mod limiter;
+mod operating;
 mod permit;
 #[cfg(all(feature = "tower", feature = "reqwest"))]
 mod plain;
@@ -34,6 +81,8 @@ mod renewal;
 mod seats;
 #[cfg(feature = "tower")]
 mod service;
+#[cfg(any(feature = "metrics", feature = "tracing"))]
+mod telemetry;
 mod watch;
 
 // The middleware of `reqwest`.
@@ -60,6 +109,8 @@ mod wire;
 
 #[cfg(feature = "shared")]
 pub(crate) use buyer::{Agent, Buyer, Opening, Traded};
+#[cfg(any(feature = "reqwest", feature = "tower"))]
+pub use classifier::Classifier;
 pub use clock::Clock;
 #[cfg(any(feature = "reqwest", feature = "tower"))]
 pub use extension::{AttemptTimeout, Bucket, Deadline, Group, Hold, Pin, Report, Tenant, Until};

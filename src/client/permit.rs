@@ -28,6 +28,8 @@ use super::gate::Entered;
 use super::key::ApiKey;
 use super::limiter::Limiter;
 use super::seats::Taken;
+#[cfg(any(feature = "metrics", feature = "tracing"))]
+use super::telemetry::Marked;
 use super::watch::{Watch, watched};
 
 /// A place in the queue: a future of the [`Permit`]. Dropping it gives the place up.
@@ -65,6 +67,8 @@ struct History {
     patience: Option<Patience>,
     deadline: Option<Duration>,
     attempt_timeout: Option<Duration>,
+    #[cfg(any(feature = "metrics", feature = "tracing"))]
+    marked: Marked,
 }
 
 impl Ticket {
@@ -88,13 +92,22 @@ impl Ticket {
             _ => max_wait.map(Patience::MaxWait),
         };
         Self {
-            state: State::New(ask, watch),
+            #[cfg(any(feature = "metrics", feature = "tracing"))]
+            history: History {
+                patience,
+                deadline,
+                attempt_timeout: limiter.attempt_timeout(),
+                marked: limiter.gate().telemetry().mark(&ask),
+                ..History::default()
+            },
+            #[cfg(not(any(feature = "metrics", feature = "tracing")))]
             history: History {
                 patience,
                 deadline,
                 attempt_timeout: limiter.attempt_timeout(),
                 ..History::default()
             },
+            state: State::New(ask, watch),
             limiter,
             ending: None,
         }
@@ -174,6 +187,14 @@ impl Ticket {
         }
         history.waited += waited;
         history.attempts = taken.attempt;
+        #[cfg(any(feature = "metrics", feature = "tracing"))]
+        {
+            let gate = self.limiter.gate();
+            let key = taken.key.fingerprint();
+            gate.telemetry().on_granted(history.marked, key, waited);
+            #[cfg(feature = "metrics")]
+            gate.sample();
+        }
         Permit {
             claim,
             leave: Leave {
@@ -187,6 +208,8 @@ impl Ticket {
 
     fn refused(&self, refusal: Refusal) -> Error {
         let gate = self.limiter.gate();
+        #[cfg(any(feature = "metrics", feature = "tracing"))]
+        gate.telemetry().on_refused(&refusal);
         let clock = gate.clock();
         let retry_at = match &refusal {
             Refusal::Deadline { earliest, .. } => *earliest,
@@ -262,6 +285,14 @@ impl Permit {
     /// claim is dropped.
     pub(crate) fn end(self, outcome: &Outcome, held: bool) -> (Verdict, Option<Claim>) {
         let (verdict, claim) = self.claim.complete(outcome, held);
+        #[cfg(any(feature = "metrics", feature = "tracing"))]
+        {
+            let (gate, key) = (self.leave.limiter.gate(), self.leave.fingerprint());
+            gate.telemetry()
+                .on_ended(self.history.marked, key, outcome, &verdict);
+            #[cfg(feature = "metrics")]
+            gate.sample();
+        }
         let clock = self.leave.limiter.gate().clock();
         match (verdict, claim) {
             (events::Verdict::Again { .. }, Some(claim)) => {

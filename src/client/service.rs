@@ -100,7 +100,8 @@ where
     S::Error: Into<BoxError>,
     B: Clone,
 {
-    let mut ticket = Ticket::watched(limiter, ask_of(&request)).timed(request.extensions());
+    let ask = ask_of(&limiter, &request);
+    let mut ticket = Ticket::watched(limiter, ask).timed(request.extensions());
     let mut last = None;
     loop {
         let permit = match ticket.await {
@@ -151,9 +152,12 @@ fn give_up<R>(last: Option<Response<R>>, error: BoxError) -> Result<Response<R>,
     Ok(response)
 }
 
-fn ask_of<B>(request: &Request<B>) -> Ask {
-    let base = request.extensions().get::<Ask>().cloned();
-    let mut ask = extension::over(base.unwrap_or_default(), request.extensions());
+fn ask_of<B>(limiter: &Limiter, request: &Request<B>) -> Ask {
+    let base = match request.extensions().get::<Ask>() {
+        Some(ask) => ask.clone(),
+        None => limiter.classified(Ask::new(), request.method(), request.uri().path()),
+    };
+    let mut ask = extension::over(base, request.extensions());
     let is_safe = request.method().is_idempotent() || request.headers().contains_key(IDEMPOTENCY);
     if ask.replay == Replay::Auto && is_safe {
         ask.replay = Replay::Always;

@@ -4,7 +4,7 @@
 use std::fmt;
 use std::time::Duration;
 
-use crate::feedback::{Dimension, Fault, Feedback};
+use crate::feedback::{Class, Dimension, Fault, Feedback};
 
 pub use super::ask::{Ask, Cost, Fingerprint, Name, Priority, PriorityError, Replay};
 use super::mode::Mode;
@@ -161,6 +161,44 @@ pub enum Refusal {
     TenantGone,
     /// The limiter was closed.
     Closed,
+}
+
+impl Refusal {
+    /// Its kind in a word, for labels.
+    #[must_use]
+    pub const fn word(&self) -> &'static str {
+        match self {
+            Self::QueueFull { .. } => "queue_full",
+            Self::Shed { .. } => "shed",
+            Self::Deadline { .. } => "deadline",
+            Self::AllKeysParked { .. } => "all_keys_parked",
+            Self::AllKeysFaulty { .. } => "all_keys_faulty",
+            Self::TooLarge { .. } => "too_large",
+            Self::UnknownKey { .. } => "unknown_key",
+            Self::Cancelled => "cancelled",
+            Self::TenantGone => "tenant_gone",
+            Self::Closed => "closed",
+        }
+    }
+}
+
+impl Outcome {
+    /// Its kind in a word, for labels.
+    #[must_use]
+    pub const fn word(&self) -> &'static str {
+        match self {
+            Self::Answered(feedback) => match feedback.class {
+                Class::Ok => "ok",
+                Class::RateLimited => "rate_limited",
+                Class::QuotaExhausted => "quota_exhausted",
+                Class::Overloaded => "overloaded",
+                Class::Transient => "transient",
+                Class::Fatal => "fatal",
+            },
+            Self::NotSent => "not_sent",
+            Self::Broken => "broken",
+        }
+    }
 }
 
 /// What an ask waits for: the gate that says "not before".

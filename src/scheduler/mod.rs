@@ -34,6 +34,7 @@ pub mod shedding;
 pub mod time;
 mod timing;
 pub mod told;
+mod words;
 
 use std::collections::VecDeque;
 
@@ -77,6 +78,7 @@ pub struct Scheduler {
     control: Control,
     rng: SmallRng,
     changes: VecDeque<Change>,
+    changes_made: u64,
     /// Counts the events that may have opened a gate.
     version: u64,
     next_gate: Time,
@@ -142,6 +144,7 @@ impl Scheduler {
             ),
             rng: SmallRng::seed_from_u64(seed),
             changes: VecDeque::new(),
+            changes_made: 0,
             version: 1,
             next_gate: Time::NEVER,
             waits_for: None,
@@ -340,6 +343,19 @@ impl Scheduler {
         self.note(now, None, Some(what));
     }
 
+    /// How many decisions changed something so far.
+    #[must_use]
+    pub fn changes_made(&self) -> u64 {
+        self.changes_made
+    }
+
+    /// The newest `count` decisions that nobody has polled yet, oldest first.
+    pub fn newest_changes(&self, count: u64) -> impl Iterator<Item = &Change> + '_ {
+        let kept = self.changes.len();
+        let count = usize::try_from(count).map_or(kept, |count| count.min(kept));
+        self.changes.range(kept - count..)
+    }
+
     /// The next decision that changed something.
     pub fn poll_change(&mut self) -> Option<Change> {
         self.changes.pop_front()
@@ -395,6 +411,7 @@ impl Scheduler {
             self.changes.pop_front();
         }
         let key = key.map(|key| self.keys.key(key).fingerprint);
+        self.changes_made += 1;
         self.changes.push_back(Change { at, key, what });
     }
 }

@@ -6,6 +6,7 @@ use std::sync::Once;
 
 use tracing::field::{Field, Visit};
 use tracing::span::{Attributes, Id, Record};
+use tracing::subscriber::Interest;
 use tracing::{Event, Metadata, Subscriber};
 
 thread_local! {
@@ -21,7 +22,7 @@ fn put(line: std::fmt::Arguments<'_>) {
 }
 
 /// What is logged while this is alive, on its thread.
-pub(super) struct Logged(tracing::subscriber::DefaultGuard);
+pub(super) struct Logged(());
 
 impl Logged {
     pub(super) fn start() -> Self {
@@ -29,13 +30,16 @@ impl Logged {
         ONCE.call_once(|| {
             log::set_boxed_logger(Box::new(Logger)).expect("no other logger");
             log::set_max_level(log::LevelFilter::Trace);
+            // For all threads: whether a span is wanted is remembered where it is made, and
+            // another test may come there first.
+            tracing::subscriber::set_global_default(Spans).expect("no other subscriber");
         });
         LOG.set(Some(String::new()));
-        Self(tracing::subscriber::set_default(Spans))
+        Self(())
     }
 
     pub(super) fn end(self) -> String {
-        drop(self.0);
+        let Self(()) = self;
         LOG.take().unwrap_or_default()
     }
 }
@@ -66,8 +70,12 @@ impl Visit for Fields<'_> {
 }
 
 impl Subscriber for Spans {
+    fn register_callsite(&self, _: &'static Metadata<'static>) -> Interest {
+        Interest::sometimes()
+    }
+
     fn enabled(&self, _: &Metadata<'_>) -> bool {
-        true
+        LOG.with_borrow(Option::is_some)
     }
 
     fn new_span(&self, span: &Attributes<'_>) -> Id {

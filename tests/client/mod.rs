@@ -22,3 +22,5 @@ mod service;
 mod soak;
 mod sockets;
 mod storms;
+#[cfg(all(feature = "metrics", feature = "tracing"))]
+mod telemetry;

@@ -1,0 +1,274 @@
+//! Counters, histograms and gauges, through the `metrics` facade.
+
+use std::sync::{Arc, Once};
+use std::time::Duration;
+
+use metrics::{
+    Unit, counter, describe_counter, describe_gauge, describe_histogram, gauge, histogram,
+};
+
+#[cfg(feature = "reqwest")]
+use metrics::Label;
+
+use crate::scheduler::events::{Change, Fingerprint, Name, Outcome, Refusal, What};
+use crate::scheduler::explain::Explanation;
+
+use super::labels::Table;
+#[cfg(feature = "reqwest")]
+use super::labels::method;
+
+/// The instruments of one limiter.
+#[derive(Debug)]
+pub(super) struct Meter {
+    provider: Arc<str>,
+    buckets: Table,
+    keys: Table,
+    #[cfg(feature = "reqwest")]
+    hosts: Table,
+}
+
+impl Meter {
+    pub(super) fn new(provider: &str) -> Self {
+        DESCRIBED.call_once(describe);
+        Self {
+            provider: provider.into(),
+            buckets: Table::new(MOST_BUCKETS, &["default"]),
+            keys: Table::new(Explanation::MOST_KEYS, &[]),
+            #[cfg(feature = "reqwest")]
+            hosts: Table::new(MOST_HOSTS, &[]),
+        }
+    }
+
+    pub(super) fn bucket(&self, name: Option<&Name>) -> u8 {
+        name.map_or(0, |name| self.buckets.place(name.as_str()))
+    }
+
+    fn key(&self, key: Fingerprint) -> Arc<str> {
+        self.keys.label(&key.to_string())
+    }
+
+    pub(super) fn on_granted(&self, bucket: u8, level: &'static str, waited: Duration) {
+        histogram!(
+            "paceline.wait.duration",
+            "paceline.provider" => self.provider.clone(),
+            "paceline.bucket" => self.buckets.name(bucket),
+            "paceline.priority" => level,
+        )
+        .record(waited.as_secs_f64());
+    }
+
+    pub(super) fn on_refused(&self, refusal: &Refusal) {
+        counter!(
+            "paceline.unsent",
+            "paceline.provider" => self.provider.clone(),
+            "error.type" => refusal.word(),
+        )
+        .increment(1);
+    }
+
+    pub(super) fn on_ended(&self, bucket: u8, key: Fingerprint, outcome: &Outcome, again: bool) {
+        counter!(
+            "paceline.attempts",
+            "paceline.provider" => self.provider.clone(),
+            "paceline.bucket" => self.buckets.name(bucket),
+            "paceline.key" => self.key(key),
+            "paceline.outcome" => outcome.word(),
+        )
+        .increment(1);
+        if again {
+            counter!("paceline.repeats", "paceline.provider" => self.provider.clone()).increment(1);
+        }
+    }
+
+    pub(super) fn on_change(&self, change: &Change) {
+        let key = change.key.map(|key| self.key(key));
+        match &change.what {
+            What::Parked { why, .. } => counter!(
+                "paceline.penalties",
+                "paceline.provider" => self.provider.clone(),
+                "paceline.key" => key.unwrap_or_else(|| Arc::from("all")),
+                "paceline.reason" => why.to_string(),
+            )
+            .increment(1),
+            What::Retired(fault) => counter!(
+                "paceline.keys.retired",
+                "paceline.provider" => self.provider.clone(),
+                "paceline.key" => key.unwrap_or_else(|| Arc::from("all")),
+                "error.type" => fault.words(),
+            )
+            .increment(1),
+            What::StoreAway { .. } => counter!(
+                "paceline.store.away",
+                "paceline.provider" => self.provider.clone(),
+            )
+            .increment(1),
+            _ => {}
+        }
+    }
+
+    pub(super) fn on_sample(&self, explanation: &Explanation) {
+        let provider = || self.provider.clone();
+        let set = |name: &'static str, value: f64| {
+            gauge!(name, "paceline.provider" => provider()).set(value);
+        };
+        set("paceline.queue.depth", explanation.waiting as f64);
+        let usable = explanation.keys.iter();
+        let usable = usable.filter(|key| key.fault.is_none() && key.rests.is_empty());
+        set("paceline.keys.usable", usable.count() as f64);
+        set("paceline.observed.held", explanation.observed.held as f64);
+        set(
+            "paceline.observed.refused",
+            explanation.observed.refused as f64,
+        );
+        for report in &explanation.keys {
+            let key = self.key(report.key);
+            let set = |name: &'static str, value: f64| {
+                gauge!(name, "paceline.provider" => provider(), "paceline.key" => key.clone())
+                    .set(value);
+            };
+            set("paceline.in_flight", f64::from(report.in_flight));
+            report
+                .limit
+                .into_iter()
+                .for_each(|limit| set("paceline.limit", f64::from(limit)));
+            report
+                .pace
+                .into_iter()
+                .for_each(|pace| set("paceline.pace", pace));
+        }
+    }
+
+    /// An attempt over HTTP begins.
+    #[cfg(feature = "reqwest")]
+    pub(super) fn http(&self, request: &reqwest::Request, now: crate::Time) -> Http {
+        let url = request.url();
+        let port = url.port_or_known_default().unwrap_or_default();
+        let host = url.host_str().unwrap_or_default();
+        let http = Http {
+            method: method(request.method()),
+            // As one: a host may have any number of ports.
+            server: self.hosts.label(&format!("{host}:{port}")),
+            began: now,
+        };
+        http.active().increment(1.0);
+        http
+    }
+}
+
+/// An attempt over HTTP that is under way.
+#[cfg(feature = "reqwest")]
+#[derive(Debug)]
+pub(in crate::client) struct Http {
+    method: &'static str,
+    server: Arc<str>,
+    began: crate::Time,
+}
+
+#[cfg(feature = "reqwest")]
+impl Http {
+    fn labels(&self) -> Vec<Label> {
+        let mut labels = vec![Label::new("http.request.method", self.method)];
+        match self.server.rsplit_once(':') {
+            Some((host, port)) => {
+                labels.push(Label::new("server.address", host.to_owned()));
+                labels.push(Label::new("server.port", port.to_owned()));
+            }
+            None => labels.push(Label::new("server.address", self.server.clone())),
+        }
+        labels
+    }
+
+    fn active(&self) -> metrics::Gauge {
+        gauge!("http.client.active_requests", self.labels())
+    }
+
+    /// It has ended with a status, or without a response.
+    pub(in crate::client) fn ends(&self, status: Option<u16>, now: crate::Time) {
+        let mut labels = self.labels();
+        match status {
+            Some(status) => {
+                labels.push(Label::new("http.response.status_code", status.to_string()));
+                if status >= 400 {
+                    labels.push(Label::new("error.type", status.to_string()));
+                }
+            }
+            None => labels.push(Label::from_static_parts("error.type", "transport")),
+        }
+        histogram!("http.client.request.duration", labels).record(now.secs_since(self.began));
+    }
+}
+
+/// However it ends, dropped in the middle too.
+#[cfg(feature = "reqwest")]
+impl Drop for Http {
+    fn drop(&mut self) {
+        self.active().decrement(1.0);
+    }
+}
+
+fn describe() {
+    let attempts = "Attempts that have ended, by what came of them.";
+    describe_counter!("paceline.attempts", Unit::Count, attempts);
+    describe_counter!(
+        "paceline.repeats",
+        Unit::Count,
+        "Attempts that are made once more."
+    );
+    describe_counter!(
+        "paceline.unsent",
+        Unit::Count,
+        "Requests that were not sent (again)."
+    );
+    describe_counter!(
+        "paceline.penalties",
+        Unit::Count,
+        "Times that a key was put to rest."
+    );
+    describe_counter!(
+        "paceline.keys.retired",
+        Unit::Count,
+        "Keys that the server refuses."
+    );
+    describe_counter!(
+        "paceline.store.away",
+        Unit::Count,
+        "Times that the shared store went away."
+    );
+    let wait = "How long a request waited for its turn.";
+    describe_histogram!("paceline.wait.duration", Unit::Seconds, wait);
+    let duration = "Duration of HTTP client requests, to the headers.";
+    describe_histogram!("http.client.request.duration", Unit::Seconds, duration);
+    describe_gauge!(
+        "http.client.active_requests",
+        Unit::Count,
+        "HTTP requests in flight."
+    );
+    describe_gauge!("paceline.queue.depth", Unit::Count, "Requests that wait.");
+    describe_gauge!(
+        "paceline.in_flight",
+        Unit::Count,
+        "Requests in flight on a key."
+    );
+    describe_gauge!(
+        "paceline.limit",
+        Unit::Count,
+        "How many may be in flight on a key."
+    );
+    describe_gauge!("paceline.pace", Unit::CountPerSecond, "The rate of a key.");
+    describe_gauge!(
+        "paceline.keys.usable",
+        Unit::Count,
+        "Keys that neither rest nor are refused."
+    );
+    let held = "Requests that would have been held, while limits are only observed.";
+    describe_gauge!("paceline.observed.held", Unit::Count, held);
+    let refused = "Requests that would have been refused, while limits are only observed.";
+    describe_gauge!("paceline.observed.refused", Unit::Count, refused);
+}
+
+static DESCRIBED: Once = Once::new();
+/// Buckets with a label of their own, the default one included. Providers have tens.
+const MOST_BUCKETS: usize = 32;
+/// Hosts with a label of their own.
+#[cfg(feature = "reqwest")]
+const MOST_HOSTS: usize = 16;
