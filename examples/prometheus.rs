@@ -27,6 +27,8 @@ pub(crate) async fn main() -> Result<(), Box<dyn std::error::Error>> {
     let sends = (0..30).map(|n| client.get(api.url(&format!("item/{n}"))).send());
     join_all(sends).await;
 
+    let (served, _) = api.counts();
+    assert_eq!(served.len(), 30);
     let page = metrics.render();
     let shown = page.lines().filter(|line| !line.contains("quantile"));
     shown.for_each(|line| println!("{line}"));

@@ -57,8 +57,9 @@ pub(crate) async fn main() -> Result<(), Box<dyn std::error::Error>> {
     let longest = waits.max().unwrap_or_default();
     let served = night.iter().flatten().filter(|reply| reply.status() == 200);
     println!(
-        "{} of the night's 150; a person waited {longest:.0?} at most",
-        served.count()
+        "{} of the night's 150; a person waited {longest:.0?} at most; {} refused",
+        served.count(),
+        api.counts().1
     );
     assert!(people.iter().all(Result::is_ok) && night.iter().all(Result::is_ok));
     // One interval, however long the night's queue is; the rest is the machine's own.
