@@ -46,16 +46,20 @@ pub(crate) async fn main() -> Result<(), Box<dyn std::error::Error>> {
         .build();
     let url = api.url("hotels");
     let service = http_server::serve(move || handle(client.clone(), url.clone())).await?;
+    let mut answered = 0;
     for reply in join_all((0..8).map(|_| reqwest::get(&service))).await {
         let reply = reply?;
-        println!(
-            "{} {:?}",
-            reply.status(),
-            reply.headers().get("retry-after")
-        );
+        let again = reply.headers().get("retry-after");
+        println!("{} {again:?}", reply.status());
+        match reply.status() {
+            StatusCode::OK => answered += 1,
+            // It was sent, and its answer came too late.
+            StatusCode::GATEWAY_TIMEOUT => {}
+            _ => assert!(again.is_some()),
+        }
     }
     let (served, refused) = api.counts();
     println!("the API served {}, and refused {refused}", served.len());
-    assert!((2..=4).contains(&served.len()));
+    assert!(answered > 0 && answered <= served.len());
     Ok(())
 }

@@ -185,10 +185,7 @@ async fn short_intervals_do_not_lose_what_timers_round_up() {
         .map(|pair| pair[1].since(pair[0]).saturating_sub(INTERVAL))
         .collect();
     late.sort();
-    // A plain timer is at least a millisecond late each time. That a quarter is not shows that
-    // this is none; a machine that is busy with other tests may be late by any time at all.
-    assert!(
-        late[late.len() / 4] < Duration::from_micros(700),
-        "{late:?}"
-    );
+    // A plain timer is at least a millisecond late each time. That a few are not shows that this is
+    // none; a machine that is busy with other tests may be late by any time at all.
+    assert!(late[3] < Duration::from_micros(700), "{late:?}");
 }
