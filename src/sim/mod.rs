@@ -14,6 +14,7 @@ pub mod provider;
 mod report;
 mod run;
 mod scenario;
+mod settling;
 mod span;
 mod trace;
 

@@ -35,6 +35,9 @@ pub struct Run {
     pub twice: u64,
     /// The most in flight at the provider.
     pub max_in_flight: u32,
+    /// Seconds from a change of the limits until nine tenths of what is allowed are used again; of
+    /// several changes the longest. None if nothing changes while it runs.
+    pub settled: Option<f64>,
     /// Seconds that half of the requests waited at most for their first sending.
     pub wait_p50: f32,
     /// Seconds that 99 of 100 waited at most.
@@ -61,6 +64,8 @@ pub struct Summary {
     pub lost: u64,
     /// The highest.
     pub twice: u64,
+    /// The longest of [`Run::settled`], in seconds.
+    pub settled: Option<f64>,
     /// The median of the medians, in seconds.
     pub wait_p50: f64,
     /// The median, in seconds.
@@ -80,6 +85,8 @@ fn share(ideal: f64, took: f64) -> f64 {
 pub struct Spread {
     /// Of the runs in order the one in the middle.
     pub median: f64,
+    /// Nineteen of twenty did no worse.
+    pub fifth: f64,
     /// Of the run that did worst.
     pub worst: f64,
 }
@@ -131,6 +138,7 @@ impl Run {
             lost,
             twice: total.twice,
             max_in_flight: total.max_in_flight,
+            settled: None,
             wait_p50: quantile(&waits, 0.5),
             wait_p99: quantile(&waits, 0.99),
         }
@@ -140,6 +148,28 @@ impl Run {
     #[must_use]
     pub fn refusals(&self) -> f64 {
         self.refused as f64 / self.served.max(1) as f64
+    }
+}
+
+impl Spread {
+    /// Of sorted values of which the least are the worst.
+    fn of_more(sorted: &[f64]) -> Self {
+        let at = |index: usize| sorted.get(index).copied().unwrap_or_default();
+        Self {
+            median: middle(sorted),
+            fifth: at(sorted.len() / 20),
+            worst: at(0),
+        }
+    }
+
+    /// Of sorted values of which the least are the best.
+    fn of_less(sorted: &[f64]) -> Self {
+        let from_end = |back: usize| sorted.iter().rev().nth(back).copied().unwrap_or_default();
+        Self {
+            median: middle(sorted),
+            fifth: from_end(sorted.len() / 20),
+            worst: from_end(0),
+        }
     }
 }
 
@@ -158,19 +188,14 @@ impl Summary {
         let in_flight = sorted(&|run| f64::from(run.max_in_flight));
         Self {
             runs: runs.len(),
-            efficiency: Spread {
-                median: middle(&efficiency),
-                worst: efficiency.first().copied().unwrap_or_default(),
-            },
+            efficiency: Spread::of_more(&efficiency),
             efficiency_first: median(&|run| run.efficiency_first),
-            refusals: Spread {
-                median: middle(&refusals),
-                worst: refusals.last().copied().unwrap_or_default(),
-            },
-            max_in_flight: Spread {
-                median: middle(&in_flight),
-                worst: in_flight.last().copied().unwrap_or_default(),
-            },
+            refusals: Spread::of_less(&refusals),
+            max_in_flight: Spread::of_less(&in_flight),
+            settled: runs
+                .iter()
+                .filter_map(|run| run.settled)
+                .max_by(f64::total_cmp),
             banned: runs.iter().map(|run| run.banned).max().unwrap_or_default(),
             lost: runs.iter().map(|run| run.lost).max().unwrap_or_default(),
             twice: runs.iter().map(|run| run.twice).max().unwrap_or_default(),
@@ -337,6 +362,7 @@ mod tests {
             lost: 0,
             twice: 0,
             max_in_flight: 10,
+            settled: None,
             wait_p50: 0.0,
             wait_p99: 0.0,
         }
@@ -406,9 +432,22 @@ mod tests {
     #[test]
     fn a_summary_has_medians_and_worst_cases() {
         let summary = Summary::of(&[ran(0.5, 30), ran(0.9, 10), ran(0.7, 20)]);
-        let spread = |median, worst| Spread { median, worst };
+        let spread = |median, worst| Spread {
+            median,
+            fifth: worst,
+            worst,
+        };
         assert_eq!(summary.efficiency, spread(0.7, 0.5));
         assert_eq!(summary.refusals, spread(0.2, 0.3));
+        let hundred: Vec<_> = (1..=100)
+            .map(|n| ran(f64::from(n) / 100.0, 2 * n as u64))
+            .collect();
+        let summary = Summary::of(&hundred);
+        assert_eq!(
+            (summary.efficiency.fifth, summary.efficiency.worst),
+            (0.06, 0.01)
+        );
+        assert_eq!((summary.refusals.fifth, summary.refusals.worst), (1.9, 2.0));
         assert_eq!(Summary::of(&[]).runs, 0);
     }
 }

@@ -21,6 +21,7 @@ use super::oracle::{self, Ideal};
 use super::provider::{Provider, Reply, Request};
 use super::report::Run;
 use super::scenario::{Network, Scenario};
+use super::settling::Settling;
 use super::trace::Trace;
 
 /// The wall clock of a run at its start, seconds since 1970: some moment with a fraction of a
@@ -79,6 +80,7 @@ struct World<'a, C> {
     waits: Vec<Option<f32>>,
     served: u64,
     hundredth: Option<Time>,
+    settling: Option<Settling>,
     trace: Option<&'a mut Trace>,
 }
 
@@ -172,6 +174,7 @@ impl<'a, C: Client> World<'a, C> {
             waits: vec![None; jobs.as_slice().len()],
             served: 0,
             hundredth: None,
+            settling: Settling::new(&scenario.provider, &scenario.load),
             trace,
         }
     }
@@ -294,6 +297,9 @@ impl<'a, C: Client> World<'a, C> {
             .finish(self.request(attempt), status == 200, now);
         if status == 200 {
             self.served += 1;
+            if let Some(settling) = &mut self.settling {
+                settling.on_served(now);
+            }
             if self.served == oracle::FIRST {
                 self.hundredth = Some(now);
             }
@@ -344,7 +350,8 @@ impl<'a, C: Client> World<'a, C> {
             .into_iter()
             .map(|wait| wait.unwrap_or(f32::INFINITY))
             .collect();
-        let run = Run::new(
+        let settled = self.settling.as_ref().and_then(Settling::longest);
+        let mut run = Run::new(
             self.provider.counts(),
             self.jobs,
             ideal,
@@ -352,6 +359,7 @@ impl<'a, C: Client> World<'a, C> {
             took_first,
             waits,
         );
+        run.settled = settled;
         (run, self.client)
     }
 }

@@ -15,53 +15,99 @@ const RIVALS: [Rival; 6] = [
     Rival::Tuned,
 ];
 
-/// What a cell says.
-#[derive(Clone, Copy, Debug)]
-struct Cell {
+/// What a row says of one client.
+#[derive(Clone, Copy, Debug, PartialEq)]
+struct Row {
     efficiency: f64,
+    /// Of the first hundred successes.
+    first: f64,
     /// Refusals per success, in percent.
     refusals: f64,
+    /// In seconds until the first sending.
+    wait_p50: f64,
+    wait_p99: f64,
+    /// In seconds until nine tenths are used after a change of the limits.
+    settled: Option<f64>,
     lost: u64,
 }
 
-impl Cell {
+impl Row {
     fn of(run: &Run) -> Self {
         Self {
             efficiency: run.efficiency,
+            first: run.efficiency_first,
             refusals: 100.0 * run.refusals(),
+            wait_p50: run.wait_p50.into(),
+            wait_p99: run.wait_p99.into(),
+            settled: run.settled,
             lost: run.lost,
         }
     }
 
     fn text(self) -> String {
-        let lost = if self.lost > 0 {
-            format!(", {} lost", self.lost)
-        } else {
-            String::new()
-        };
-        format!("{:.2}, {:.1} %{lost}", self.efficiency, self.refusals)
+        let Self {
+            efficiency,
+            first,
+            refusals,
+            wait_p50,
+            wait_p99,
+            lost,
+            ..
+        } = self;
+        let settled = self
+            .settled
+            .map_or_else(|| "-".to_owned(), |seconds| format!("{seconds:.1}"));
+        format!(
+            "{efficiency:.2} | {first:.2} | {refusals:.1} | {wait_p50:.1} | {wait_p99:.1} | \
+             {settled} | {lost}"
+        )
     }
 
     fn parse(text: &str) -> Option<Self> {
-        let mut parts = text.trim().split(", ");
-        let efficiency = parts.next()?.parse().ok()?;
-        let refusals = parts.next()?.strip_suffix(" %")?.parse().ok()?;
-        let lost = parts
-            .next()
-            .map_or(Some(0), |part| part.strip_suffix(" lost")?.parse().ok())?;
-        Some(Self {
+        let cells: Vec<&str> = text.split(" | ").collect();
+        let &[
             efficiency,
+            first,
             refusals,
+            wait_p50,
+            wait_p99,
+            settled,
             lost,
+        ] = &cells[..]
+        else {
+            return None;
+        };
+        let settled = match settled {
+            "-" => None,
+            seconds => Some(seconds.parse().ok()?),
+        };
+        Some(Self {
+            efficiency: efficiency.parse().ok()?,
+            first: first.parse().ok()?,
+            refusals: refusals.parse().ok()?,
+            wait_p50: wait_p50.parse().ok()?,
+            wait_p99: wait_p99.parse().ok()?,
+            settled,
+            lost: lost.parse().ok()?,
         })
     }
 
     /// The last digit of a logarithm differs between machines and is enough to move a run a
     /// little; what is more than this is a change of behaviour.
     fn is_like(self, other: Self) -> bool {
-        let near = |a: f64, b: f64, most: f64| (a - b).abs() <= most;
-        near(self.efficiency, other.efficiency, 0.025)
+        let near = |a: f64, b: f64, most: f64| a == b || (a - b).abs() <= most;
+        let soon = |a: f64, b: f64| near(a, b, 0.5 + 0.2 * a.max(b));
+        let settled = match (self.settled, other.settled) {
+            (Some(a), Some(b)) => soon(a, b),
+            (None, None) => true,
+            _ => false,
+        };
+        settled
+            && near(self.efficiency, other.efficiency, 0.025)
+            && near(self.first, other.first, 0.05)
             && near(self.refusals, other.refusals, 0.5 + 0.15 * self.refusals)
+            && soon(self.wait_p50, other.wait_p50)
+            && soon(self.wait_p99, other.wait_p99)
             && near(
                 self.lost as f64,
                 other.lost as f64,
@@ -70,57 +116,74 @@ impl Cell {
     }
 }
 
-fn cells(scenario: &Scenario) -> Vec<Cell> {
+/// What paceline and everybody else make of a scenario.
+fn rows(scenario: &Scenario) -> Vec<Row> {
     let seed = scenario.first_seed;
     let ours = sim::run(scenario, seed, Paceline::new, None).0;
     let others = RIVALS
         .iter()
-        .map(|rival| Cell::of(&rival.run(scenario, seed)));
-    [Cell::of(&ours)].into_iter().chain(others).collect()
+        .map(|rival| Row::of(&rival.run(scenario, seed)));
+    [Row::of(&ours)].into_iter().chain(others).collect()
 }
 
-fn report(rows: &[(String, Vec<Cell>)]) -> String {
+fn names() -> Vec<String> {
+    let others = RIVALS.iter().map(Rival::to_string);
+    ["paceline".to_owned()].into_iter().chain(others).collect()
+}
+
+fn report(scenarios: &[(String, Vec<Row>)]) -> String {
     let mut text = String::from(
         "# Every scenario, side by side\n\n\
-         Efficiency (the ideal client's time ÷ the time taken) and refusals per success, of the\n\
-         first seed of each file in `scenarios/`. `paceline simulate --against …` prints the same\n\
-         for more seeds. A run is stopped after ten times the ideal and two minutes; what was not\n\
-         served by then is lost. Written by `PACELINE_WRITE_REPORT=1 cargo test --all-features report`.\n\n\
-         | scenario | paceline |",
+         What the first seed of each file in `scenarios/` gives: the efficiency (the ideal client's\n\
+         time ÷ the time taken) of all and of the first hundred successes, refusals per success in\n\
+         percent, how long half and 99 of 100 requests waited for their first sending, and how long\n\
+         it took after a change of the limits until nine tenths were used again, in seconds. A run\n\
+         is stopped after ten times the ideal and two minutes; what was not served by then is lost.\n\n\
+         `paceline simulate fixtures/scenarios/*.toml --seeds 100` prints the median, the 5th\n\
+         percentile and the worst of a hundred seeds, and of others with `--against`. Written by\n\
+         `PACELINE_WRITE_REPORT=1 cargo test --all-features report`.\n\n\
+         | scenario | who | efficiency | first 100 | refusals | wait p50 | p99 | to 0.9 | lost |\n\
+         | --- | --- | --- | --- | --- | --- | --- | --- | --- |\n",
     );
-    for rival in RIVALS {
-        write!(text, " {rival} |").unwrap();
-    }
-    text.push_str("\n| --- |");
-    text.push_str(&" --- |".repeat(RIVALS.len() + 1));
-    for (name, cells) in rows {
-        write!(text, "\n| {} |", name.replace('-', " ")).unwrap();
-        for cell in cells {
-            write!(text, " {} |", cell.text()).unwrap();
+    for (name, rows) in scenarios {
+        for (who, row) in names().iter().zip(rows) {
+            writeln!(
+                text,
+                "| {} | {who} | {} |",
+                name.replace('-', " "),
+                row.text()
+            )
+            .unwrap();
         }
     }
-    text.push('\n');
     text
 }
 
-fn parsed(text: &str) -> Vec<(String, Vec<Cell>)> {
-    let rows = text
+fn parsed(text: &str) -> Vec<(String, Vec<Row>)> {
+    let lines = text
         .lines()
         .filter_map(|line| line.strip_prefix("| ")?.strip_suffix(" |"));
-    rows.filter_map(|row| {
-        let (name, cells) = row.split_once(" | ")?;
-        let cells: Option<Vec<Cell>> = cells.split(" | ").map(Cell::parse).collect();
-        Some((name.replace(' ', "-"), cells?))
-    })
-    .collect()
+    let rows = lines.filter_map(|line| {
+        let (name, rest) = line.split_once(" | ")?;
+        let (_, row) = rest.split_once(" | ")?;
+        Some((name.replace(' ', "-"), Row::parse(row)?))
+    });
+    let mut scenarios: Vec<(String, Vec<Row>)> = Vec::new();
+    for (name, row) in rows {
+        match scenarios.last_mut() {
+            Some((last, rows)) if *last == name => rows.push(row),
+            _ => scenarios.push((name, vec![row])),
+        }
+    }
+    scenarios
 }
 
 #[test]
 fn the_report_tells_what_the_code_does() {
     let path = concat!(env!("CARGO_MANIFEST_DIR"), "/fixtures/report.md");
-    let found: Vec<(String, Vec<Cell>)> = super::scenarios("")
+    let found: Vec<(String, Vec<Row>)> = super::scenarios("")
         .into_iter()
-        .map(|(name, scenario)| (name, cells(&scenario)))
+        .map(|(name, scenario)| (name, rows(&scenario)))
         .collect();
     if std::env::var_os("PACELINE_WRITE_REPORT").is_some() {
         std::fs::write(path, report(&found)).unwrap();
@@ -128,13 +191,14 @@ fn the_report_tells_what_the_code_does() {
     }
     let told = parsed(&std::fs::read_to_string(path).unwrap());
     let names =
-        |rows: &[(String, Vec<Cell>)]| rows.iter().map(|row| row.0.clone()).collect::<Vec<_>>();
+        |rows: &[(String, Vec<Row>)]| rows.iter().map(|row| row.0.clone()).collect::<Vec<_>>();
     assert_eq!(
         names(&told),
         names(&found),
         "other scenarios than in the report"
     );
     for ((name, told), (_, found)) in told.iter().zip(&found) {
+        assert_eq!(told.len(), found.len(), "{name}");
         for (told, found) in told.iter().zip(found) {
             assert!(
                 found.is_like(*told),
@@ -149,19 +213,23 @@ fn the_report_tells_what_the_code_does() {
 
 #[test]
 fn a_report_reads_back_as_it_was_written() {
-    let cell = Cell {
+    let row = Row {
         efficiency: 0.5,
-        refusals: 12.34,
+        first: 0.25,
+        refusals: 12.5,
+        wait_p50: 1.5,
+        wait_p99: 2.5,
+        settled: Some(3.5),
         lost: 3,
     };
-    let none = Cell {
-        efficiency: 1.0,
-        refusals: 0.0,
+    let none = Row {
         lost: 0,
+        settled: None,
+        wait_p99: f64::INFINITY,
+        ..row
     };
-    let text = report(&[("a-b".into(), vec![cell; 7]), ("c".into(), vec![none; 7])]);
-    let read = parsed(&text);
-    assert_eq!(read.len(), 2, "{text}");
-    assert_eq!((read[0].0.as_str(), read[0].1.len()), ("a-b", 7));
-    assert!(read[0].1[0].is_like(cell) && !read[0].1[0].is_like(none));
+    let scenarios = [("a-b".into(), vec![row; 7]), ("c".into(), vec![none; 7])];
+    let text = report(&scenarios);
+    assert_eq!(parsed(&text), scenarios, "{text}");
+    assert!(row.is_like(row) && none.is_like(none) && !row.is_like(none));
 }

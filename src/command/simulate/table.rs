@@ -18,19 +18,22 @@ impl Table {
         if !self.headed {
             self.headed = true;
             println!(
-                "{:<54} {:>6} {:>6} {:>6}  {:>7} {:>7}  {:>6} {:>5} {:>5} {:>6} {:>8} {:>8}",
+                "{:<54} {:>6} {:>6} {:>6} {:>6}  {:>7} {:>7} {:>7}  {:>6} {:>5} {:>5} {:>6} {:>8} {:>8} {:>6}",
                 "scenario",
                 "effic.",
+                "5 %",
                 "worst",
                 "first",
                 "refused",
+                "5 %",
                 "worst",
                 "flight",
                 "lost",
                 "ban",
                 "twice",
                 "wait p50",
-                "p99 s"
+                "p99 s",
+                "to 0.9"
             );
         }
         print_line(&result.scenario, &result.summary);
@@ -51,17 +54,22 @@ impl Table {
 
 fn print_line(name: &str, summary: &Summary) {
     println!(
-        "{name:<54} {:>6.3} {:>6.3} {:>6.3}  {:>7.4} {:>7.4}  {:>6} {:>5} {:>5} {:>6} {:>8.2} {:>8.2}",
+        "{name:<54} {:>6.3} {:>6.3} {:>6.3} {:>6.3}  {:>7.4} {:>7.4} {:>7.4}  {:>6} {:>5} {:>5} {:>6} {:>8.2} {:>8.2} {:>6}",
         summary.efficiency.median,
+        summary.efficiency.fifth,
         summary.efficiency.worst,
         summary.efficiency_first,
         summary.refusals.median,
+        summary.refusals.fifth,
         summary.refusals.worst,
         summary.max_in_flight.worst,
         summary.lost,
         summary.banned,
         summary.twice,
         summary.wait_p50,
-        summary.wait_p99
+        summary.wait_p99,
+        summary
+            .settled
+            .map_or_else(|| "-".to_owned(), |seconds| format!("{seconds:.1}"))
     );
 }
