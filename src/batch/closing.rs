@@ -8,11 +8,13 @@ use crate::scheduler::events::Fingerprint;
 
 use super::error::Error;
 use super::output::Journal;
+use super::record::Code;
 use super::resume::Earlier;
 use super::rewrite;
 use super::run::{Run, Stop};
 use super::signals::Signals;
 use super::summary::{Grouped, Outcome, Summary};
+use super::tally::Why;
 
 impl Run<'_> {
     /// Sorts the output, or what else it needs. A signal leaves it as it is.
@@ -152,6 +154,11 @@ impl Run<'_> {
             u64::from(earlier.damage.cut),
             "torn record was cut off the output's end",
         );
+        let bad = self.tally.failed.get(&Why::Code(Code::BadLine));
+        if self.tally.sent == 0 && bad.is_some_and(|bad| *bad == self.tally.recorded()) {
+            let what = "lines, and none of them is a request: is it the right file?";
+            say(self.tally.recorded(), what);
+        }
         self.seen.tell(&mut say);
         let others = self
             .sender

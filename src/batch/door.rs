@@ -165,6 +165,8 @@ pub(crate) struct Mark {
     probes: AtomicBool,
     /// Whether it was sent back for that.
     turned_back: AtomicBool,
+    /// How its last attempt broke, and whether it had left.
+    broke: Mutex<Option<(String, bool)>>,
 }
 
 impl Mark {
@@ -179,6 +181,7 @@ impl Mark {
             refused,
             probes: AtomicBool::new(false),
             turned_back: AtomicBool::new(false),
+            broke: Mutex::default(),
         }
     }
 }
@@ -202,6 +205,14 @@ impl Mark {
     /// Whether it was sent back since this was asked last, because its provider is away.
     pub(crate) fn was_turned_back(&self) -> bool {
         self.turned_back.swap(false, Relaxed)
+    }
+
+    /// How its last attempt broke, and whether it had left, if it broke.
+    pub(crate) fn broke(&self) -> Option<(String, bool)> {
+        self.broke
+            .lock()
+            .unwrap_or_else(PoisonError::into_inner)
+            .clone()
     }
 
     /// Its slot, once something was sent.
@@ -259,7 +270,13 @@ impl Middleware for AtTheDoor {
                     self.outage.on_bad(&cause, began, now);
                 }
             },
-            Err(error) => self.outage.on_bad(&ending::describe(error), began, now),
+            Err(error) => {
+                let cause = ending::describe(error);
+                self.outage.on_bad(&cause, began, now);
+                let sent = !ending::is_unsent(error);
+                let mut broke = mark.broke.lock().unwrap_or_else(PoisonError::into_inner);
+                *broke = Some((cause, sent));
+            }
         }
         result
     }

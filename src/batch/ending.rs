@@ -355,6 +355,10 @@ pub(crate) fn describe_transport(error: &reqwest::Error) -> String {
         }
         cause = next.source();
     }
+    // What rustls says of a plain HTTP answer.
+    if text.contains("InvalidContentType") {
+        text.push_str(" (it does not speak TLS there: is http:// meant?)");
+    }
     text
 }
 

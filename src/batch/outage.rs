@@ -114,7 +114,12 @@ impl Outage {
         if state.cause != cause {
             cause.clone_into(&mut state.cause);
         }
-        if state.in_row >= ENOUGH {
+        let enough = if state.served.is_some() {
+            ENOUGH
+        } else {
+            ENOUGH_AT_FIRST
+        };
+        if state.in_row >= enough {
             self.begin(&mut state, now);
         }
     }
@@ -278,6 +283,9 @@ impl Drop for Held<'_> {
 /// How many bad ends in a row are an outage: the attempts of two or three requests can all fall
 /// into a restart of a server, those of ten seldom do.
 const ENOUGH: u32 = 10;
+
+/// The same before anything was served: whoever has mistyped the address is to be told soon.
+const ENOUGH_AT_FIRST: u32 = 2;
 
 /// A restart takes seconds.
 const FIRST_PROBE: Duration = Duration::from_secs(1);

@@ -32,12 +32,7 @@ pub(crate) struct Earlier {
 ///
 /// The file cannot be read, or an id stands on two lines.
 pub(crate) fn index(path: &Path, rows: Option<&Rows>) -> Result<Index, Error> {
-    let open = |source| Error::OpenInput {
-        path: path.to_owned(),
-        source,
-    };
-    let source = rows::open(path, rows).map_err(open)?;
-    let mut lines = Lines::new(BufReader::with_capacity(CHUNK, source));
+    let mut lines = lines_of(path, rows)?;
     let (mut index, mut buffer) = (Index::of_file(), Vec::new());
     while let Some(line) = next(&mut lines, &mut buffer)? {
         match line {
@@ -207,14 +202,20 @@ pub(crate) fn next<R: io::BufRead>(
         .map_err(|source| Error::ReadInput { line, source })
 }
 
-/// The ids of duplicate lines, which the index does not have as text.
-fn describe(path: &Path, rows: Option<&Rows>, pairs: &[(u32, u32)]) -> Result<String, Error> {
-    let open = |source| Error::OpenInput {
+fn lines_of(
+    path: &Path,
+    rows: Option<&Rows>,
+) -> Result<Lines<BufReader<Box<dyn io::Read + Send>>>, Error> {
+    let source = rows::open(path, rows).map_err(|source| Error::OpenInput {
         path: path.to_owned(),
         source,
-    };
-    let source = rows::open(path, rows).map_err(open)?;
-    let mut lines = Lines::new(BufReader::with_capacity(CHUNK, source));
+    })?;
+    Ok(Lines::new(BufReader::with_capacity(CHUNK, source)))
+}
+
+/// The ids of duplicate lines, which the index does not have as text.
+fn describe(path: &Path, rows: Option<&Rows>, pairs: &[(u32, u32)]) -> Result<String, Error> {
+    let mut lines = lines_of(path, rows)?;
     let (mut buffer, mut texts) = (Vec::new(), Vec::new());
     while let (true, Some(line)) = (texts.len() < pairs.len(), next(&mut lines, &mut buffer)?) {
         if let (Line::Text(text), Some((first, _))) = (

@@ -259,7 +259,15 @@ impl Sender {
         let sent = client.http.execute_with_extensions(sent, &mut extensions);
         let response = match sent.await {
             Ok(response) => response,
-            Err(error) => return (Reply::of_error(&error), None),
+            Err(error) => {
+                let closed = crate::Error::of(&error).is_some_and(crate::Error::is_closed);
+                // The last word is what broke it, not that the run is being stopped.
+                let reply = match mark.broke().filter(|_| closed) {
+                    Some((cause, sent)) => Reply::network(cause, sent),
+                    None => Reply::of_error(&error),
+                };
+                return (reply, None);
+            }
         };
         let flying = self.door.fly(mark);
         let report = response.extensions().get::<Report>().cloned();

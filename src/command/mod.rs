@@ -17,7 +17,7 @@ use std::process::ExitCode;
 /// Runs calls to other people's HTTP APIs as fast as those APIs allow.
 ///
 /// Results go to stdout or to a file, everything else to stderr. Exit codes: 0 all done and all
-/// succeeded, 1 something failed or is left to do, 2 wrong usage, 130 or 143 interrupted.
+/// succeeded, 1 something failed or is left to do, 2 wrong usage, 129, 130 or 143 stopped by a signal.
 #[derive(clap::Parser)]
 #[command(name = "paceline", version, arg_required_else_help = true)]
 pub(crate) enum Command {

@@ -417,14 +417,23 @@ The url may be relative to --base-url; headers, priority, tenant, group, bucket
 and cost may be added. The output has one line a request, with its response or
 its error; \"final\": false marks what the same command does when it is run again.
 
+Each row of a table (.csv, .tsv; the first row names the columns) asks for --url
+with --body, in which {{column}} stands for what the row has there.
+
+Keys go to the host of --base-url, else of the first request of the input, and
+nowhere else: --dry-run says to which, and sends nothing.
+
 Example:
   paceline run questions.jsonl -o answers.jsonl \\
       --base-url https://api.openai.com --key-env OPENAI_API_KEY
+  paceline run prompts.csv -o answers.jsonl \\
+      --base-url https://api.openai.com --key-env OPENAI_API_KEY \\
+      --url /v1/responses --body '{\"model\": \"gpt-5\", \"input\": \"{{prompt}}\"}'
   paceline run hotels.jsonl -o prices.jsonl --key-file keys.txt \\
       --auth query:applicationId --rate 1/1s+10%
   paceline run hotels-1.jsonl -o prices-1.jsonl --key-file keys.txt \\
       --rate 1/1s+10% --shared redis://cache.internal
 
 Exit codes: 0 all done and all succeeded (with --limit: all that it let through),
-1 something failed or is left to do, 2 wrong usage, 130 or 143 stopped by a
-signal; the same command goes on.";
+1 something failed or is left to do, 2 wrong usage, 129, 130 or 143 stopped by
+SIGHUP, SIGINT or SIGTERM; the same command goes on.";

@@ -247,3 +247,46 @@ fn a_high_priority_that_stands_behind_goes_first() {
         .position(|call| call.path == "/urgent");
     assert!(place < Some(5), "it went out as number {place:?}");
 }
+
+#[test]
+fn a_slow_request_holds_up_none_of_the_others() {
+    let server = Server::new(|call| {
+        let slow = if call.path == "/0" { 3_000 } else { 10 };
+        Answer::json(200, "{}").after(Duration::from_millis(slow))
+    });
+    let input: String = (0..100).map(|n| line(&n.to_string())).collect();
+    let batch = Batch::new(&input, &server.url()).with(&["--max-concurrency", "2"]);
+    let run = batch.start();
+    super::until("all but the slow one", || server.calls().len() == 100);
+    let done = std::fs::read_to_string(batch.output())
+        .unwrap_or_default()
+        .lines()
+        .count();
+    assert!((90..100).contains(&done), "{done} were done");
+    let end = Ended::from(run.wait_with_output().expect("it ends"));
+    assert_eq!(
+        (end.code(), batch.records().len()),
+        (0, 100),
+        "{}",
+        end.stderr
+    );
+}
+
+#[test]
+fn failures_alone_are_told_as_failures() {
+    let server = Server::new(|call| match call.path.as_str() {
+        "/good" => Answer::json(200, "{}"),
+        _ => Answer::json(400, "{\"error\":{\"message\":\"no such model\"}}"),
+    });
+    let mut input: String = (0..8).map(|n| line(&n.to_string())).collect();
+    for (last, succeeded) in [("bad", 0), ("good", 1)] {
+        input.push_str(&line(last));
+        let batch = Batch::new(&input, &server.url()).with(&["--summary", "json"]);
+        let end = batch.run();
+        let summary = end.summary();
+        assert_eq!((end.code(), &summary["succeeded"]), (1, &json!(succeeded)));
+        assert_eq!(summary["failed_by"]["400"], json!(9));
+        assert_eq!(summary["causes"][0]["message"], "no such model");
+        assert_eq!(batch.records().len(), input.lines().count());
+    }
+}

@@ -1,9 +1,11 @@
 //! Whatever kills a run, and whenever: the next one finishes, once each.
 
-use std::collections::HashSet;
+use std::collections::{HashMap, HashSet};
 use std::fs;
 use std::thread;
 use std::time::Duration;
+
+use serde_json::Value;
 
 use super::server::{Answer, Server};
 use super::{Batch, Ended, is_empty_folder_beside, now, until};
@@ -54,15 +56,31 @@ fn kill_and_finish(lines: usize, kills: u64) {
         Answer::json(200, &call.body).after(delay)
     });
     let batch = Batch::new(&input, &server.url()).with(&["--ordered", "--max-concurrency", "4"]);
+    let mut done = HashMap::new();
     for kill in 0..kills {
         let mut run = batch.start();
         // Spread over the whole life of a run, its start included.
         thread::sleep(Duration::from_millis(5 + kill * 37 % 131));
         run.kill().expect("it runs or has run");
         run.wait().expect("it ends");
+        done.extend(answered(&batch, &server));
     }
     let end = batch.run();
     assert_eq!(end.code(), 1, "bad lines are failures: {}", end.stderr);
+
+    let served = server.bodies();
+    assert!(!done.is_empty(), "something was done between two kills");
+    for (body, times) in done {
+        assert_eq!(
+            served[&body], times,
+            "it was answered and recorded, and sent again"
+        );
+    }
+    let twice: usize = served.values().map(|times| times - 1).sum();
+    assert!(
+        twice <= 4 * kills as usize,
+        "{twice} were served again after {kills} kills with 4 in flight"
+    );
 
     let records = batch.records();
     assert_eq!(records.len(), count);
@@ -84,6 +102,22 @@ fn kill_and_finish(lines: usize, kills: u64) {
         &batch.output(),
         &["in.jsonl", "out.jsonl"]
     ));
+}
+
+/// What has a whole record, as the server knows it, and how often it was served until now.
+fn answered(batch: &Batch, server: &Server) -> Vec<(String, usize)> {
+    let served = server.bodies();
+    let output = fs::read_to_string(batch.output()).unwrap_or_default();
+    let whole = output
+        .split_inclusive('\n')
+        .filter(|line| line.ends_with('\n'));
+    whole
+        .filter_map(|line| {
+            let record: Value = serde_json::from_str(line).expect("only the last line is torn");
+            let body = record["response"].get("body")?.to_string();
+            Some((body.clone(), *served.get(&body)?))
+        })
+        .collect()
 }
 
 #[test]

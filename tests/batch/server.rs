@@ -64,7 +64,16 @@ impl Server {
         address: SocketAddr,
         handler: impl Fn(&Call) -> Answer + Send + Sync + 'static,
     ) -> Self {
-        let listener = TcpListener::bind(address).expect("a free port");
+        // The one that was here before may need a moment to go.
+        let mut listener = TcpListener::bind(address);
+        for _ in 0..200 {
+            if listener.is_ok() {
+                break;
+            }
+            thread::sleep(Duration::from_millis(10));
+            listener = TcpListener::bind(address);
+        }
+        let listener = listener.expect("a free port");
         let address = listener.local_addr().expect("bound");
         let calls = Arc::new(Mutex::new(Vec::new()));
         let open = Arc::new(AtomicBool::new(true));

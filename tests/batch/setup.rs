@@ -28,6 +28,30 @@ fn the_example_of_settings_is_good_and_explained() {
 }
 
 #[test]
+fn the_example_of_providers_is_good_and_says_what_is_missing() {
+    let path = Path::new(env!("CARGO_MANIFEST_DIR")).join("fixtures/batch/providers.toml");
+    let mut command = Command::new(env!("CARGO_BIN_EXE_paceline"));
+    command
+        .args(["config", "check"])
+        .arg(path)
+        .env_remove("OPENAI_API_KEY");
+    let end = Ended::of(command);
+    assert_eq!(end.code(), 0, "{}", end.stderr);
+    for part in [
+        "[providers.hotels]\n",
+        "ceilings = [\"1/1s+10%\"]",
+        "not set here: [\"OPENAI_API_KEY\"]",
+        "auth = \"query:applicationId\"",
+    ] {
+        assert!(
+            end.stdout.contains(part),
+            "{part} is not in\n{}",
+            end.stdout
+        );
+    }
+}
+
+#[test]
 fn a_mistake_in_settings_is_named_with_its_place() {
     let folder = tempfile::tempdir().expect("a folder");
     let path = folder.path().join("limits.toml");

@@ -12,12 +12,8 @@ use paceline::sim::{self, Miss, Paceline, Rival, Run, Scenario, Summary};
 /// Runs scenarios in virtual time and prints what came of them.
 ///
 /// Exit code 1 if something that a scenario expects does not hold.
-///
-/// Efficiency is the time of an ideal client, which sits inside the provider and knows its limits,
-/// divided by the time taken. Refusals are counted per success.
-///
-/// Example: paceline simulate fixtures/scenarios/*.toml --seeds 40
 #[derive(clap::Args)]
+#[command(after_help = MORE)]
 pub(crate) struct Args {
     /// The scenarios.
     #[arg(required = true, value_name = "SCENARIO")]
@@ -185,3 +181,21 @@ fn read(path: &Path) -> std::result::Result<Scenario, String> {
         std::fs::read_to_string(path).map_err(|error| format!("cannot read {shown}: {error}"))?;
     Scenario::parse(&text).map_err(|error| format!("{shown}: {error}"))
 }
+
+const MORE: &str = "\
+Columns of the table, over the seeds of a scenario:
+  effic.    efficiency, the median: the time of an ideal client, which sits
+            inside the provider and knows its limits, divided by the time taken
+  worst     the same in the worst seed
+  first     the same over the first hundred successes, while limits are learned
+  refused   refusals divided by successes, the median; worst: the worst seed
+  flight    the most requests in flight at once, in the worst seed
+  lost      requests that never succeeded; ban: times the provider banned a key;
+            twice: requests it served twice; each in the worst seed
+  wait      seconds from asking to being sent, the median and the 99th percentile
+
+Example:
+  paceline simulate fixtures/scenarios/*.toml --seeds 40
+  paceline simulate my.toml --against fixed,promptfoo --svg my.svg
+
+Exit codes: 0 all that is expected holds, 1 something does not, 2 wrong usage.";
