@@ -1,5 +1,7 @@
 //! What reading a typical response costs: `cargo bench --bench feedback`.
 //!
+//! `benches/instructions` counts the instructions instead, which no busy machine changes.
+//!
 //! The bar is 300 ns and no allocation. The responses have the headers that such a response has
 //! beside its limits; their number is most of the cost.
 
@@ -14,7 +16,31 @@ use paceline::feedback::{self, Profile};
 static ALLOCATIONS: AllocProfiler = AllocProfiler::system();
 
 fn main() {
+    // Under valgrind time says nothing: so many readings of one response, and no more.
+    if let Some(plan) = std::env::var_os("PACELINE_READINGS") {
+        let plan = plan.into_string().expect("it is text");
+        let (name, count) = plan.split_once(' ').expect("a name and a number");
+        return repeat(name, count.parse().expect("a number"));
+    }
     divan::main();
+}
+
+fn repeat(name: &str, count: u32) {
+    let (_, profile, text) = RESPONSES
+        .iter()
+        .find(|response| response.0 == name)
+        .expect("it is listed");
+    let headers = headers(text);
+    let received = SystemTime::UNIX_EPOCH + Duration::from_secs(1_773_144_000);
+    for _ in 0..count {
+        black_box(feedback::read(
+            black_box(profile),
+            StatusCode::OK,
+            black_box(&headers),
+            None,
+            received,
+        ));
+    }
 }
 
 /// The responses by name: profile and headers.

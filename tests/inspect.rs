@@ -127,6 +127,40 @@ fn a_response_of_curl_is_explained_in_words() {
     }
 }
 
+/// The page that explains a response.
+fn page(profile: &str, response: &str) -> String {
+    let output = inspect(&["--profile", profile], response.as_bytes());
+    String::from_utf8(output.stdout).unwrap()
+}
+
+// The refused request was said to go again after a second, and the next one after half an hour.
+#[test]
+fn one_time_is_told_for_a_request_and_for_those_after_it() {
+    let spent = "HTTP/2 403 \r\nx-ratelimit-limit: 60\r\nx-ratelimit-remaining: 0\r\nx-ratelimit-reset: 1800\r\nx-ratelimit-resource: core\r\n\r\n{\"message\":\"API rate limit exceeded.\"}";
+    let page = page("github", spent);
+    let times: Vec<_> = page
+        .lines()
+        .filter_map(|line| line.split_once("after "))
+        .map(|(_, time)| time.split('m').next().unwrap().to_owned())
+        .collect();
+    assert_eq!(times, ["30", "30"], "{page}");
+}
+
+#[test]
+fn it_is_told_by_whose_word_a_key_rests() {
+    let secondary =
+        "HTTP/2 403 \r\n\r\n{\"message\":\"You have exceeded a secondary rate limit.\"}";
+    let page_of =
+        |status: &str, text: &str| page("github", &format!("HTTP/1.1 {status}\r\n{text}\r\n\r\n"));
+    let page = page("github", secondary);
+    assert!(page.contains("the vendor's rules say how long"), "{page}");
+    let page = page_of("429 x", "retry-after: 30");
+    assert!(page.contains("the server says how long"), "{page}");
+    let page = page_of("402 x", "");
+    assert!(page.contains("nobody says how long"), "{page}");
+    assert!(page_of("529 x", "").contains("529, read"));
+}
+
 #[test]
 fn json_tells_what_comes_next() {
     let output = inspect(&["--json"], b"HTTP/1.1 503 Service Unavailable\n\n");

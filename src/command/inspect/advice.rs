@@ -6,7 +6,7 @@ use std::time::Duration;
 use paceline::config::Settings;
 use paceline::feedback::Feedback;
 use paceline::scheduler::Scheduler;
-use paceline::scheduler::events::{Ask, Change, GaveUp, Outcome, Replay, Verdict};
+use paceline::scheduler::events::{Ask, Change, GaveUp, Outcome, Replay, Ticket, Verdict};
 use paceline::{Fingerprint, Time};
 use serde_json::{Value, json};
 
@@ -33,47 +33,75 @@ pub(super) enum Fate {
 
 /// Plays a response to a scheduler with one key.
 pub(super) fn next(said: &Feedback) -> Next {
-    let (repeatable, others, changes) = play(said, Replay::Always);
-    let (once, _, _) = play(said, Replay::Auto);
+    let repeatable = Played::new(said, Replay::Always);
+    let changes = repeatable.changes.clone();
     Next {
-        repeatable,
-        once,
-        others,
+        repeatable: repeatable.fate(),
+        once: Played::new(said, Replay::Auto).fate(),
+        others: Played::new(said, Replay::Always).others(),
         changes,
     }
 }
 
-fn play(said: &Feedback, replay: Replay) -> (Fate, Option<Duration>, Vec<Change>) {
-    let mut settings = Settings::default();
-    // The whole wait is to be told, not only whether it is too long for one request.
-    settings.max_wait = None;
-    let key = Fingerprint::from_hash([1; 6]);
-    let mut scheduler = Scheduler::new(settings, &[key], 1).expect("the defaults are valid");
-    let sent = Time::START + Duration::from_secs(1);
-    let answered = sent + LATENCY;
-    let ask = || Ask::new().replay(replay);
-    let ticket = scheduler.submit(ask(), sent).expect("the queue is empty");
-    scheduler
-        .poll_grant(sent)
-        .expect("nothing is known that could hold the first request back");
-    scheduler.start(ticket, sent);
-    while scheduler.poll_change().is_some() {}
-    let verdict = scheduler.complete(ticket, &Outcome::Answered(said.clone()), answered);
-    let fate = match verdict {
-        Verdict::Again { not_before } => Fate::Again(not_before.since(answered)),
-        Verdict::Return { why, .. } => Fate::Returned(why),
-        _ => Fate::Returned(None),
-    };
-    let mut changes = Vec::new();
-    while let Some(change) = scheduler.poll_change() {
-        changes.push(change);
+/// A scheduler that was given a request and its answer.
+struct Played {
+    scheduler: Scheduler,
+    ticket: Ticket,
+    verdict: Verdict,
+    answered: Time,
+    changes: Vec<Change>,
+}
+
+impl Played {
+    fn new(said: &Feedback, replay: Replay) -> Self {
+        let mut settings = Settings::default();
+        // The whole wait is to be told, not only whether it is too long for one request.
+        settings.max_wait = None;
+        let key = Fingerprint::from_hash([1; 6]);
+        let mut scheduler = Scheduler::new(settings, &[key], 1).expect("the defaults are valid");
+        let sent = Time::START + Duration::from_secs(1);
+        let answered = sent + LATENCY;
+        let ask = Ask::new().replay(replay);
+        let ticket = scheduler.submit(ask, sent).expect("the queue is empty");
+        scheduler
+            .poll_grant(sent)
+            .expect("nothing is known that could hold the first request back");
+        scheduler.start(ticket, sent);
+        while scheduler.poll_change().is_some() {}
+        let verdict = scheduler.complete(ticket, &Outcome::Answered(said.clone()), answered);
+        let mut changes = Vec::new();
+        while let Some(change) = scheduler.poll_change() {
+            changes.push(change);
+        }
+        Self {
+            scheduler,
+            ticket,
+            verdict,
+            answered,
+            changes,
+        }
     }
-    scheduler.cancel(ticket);
-    let others = scheduler
-        .submit(ask(), answered)
-        .ok()
-        .and_then(|_| first_grant(&mut scheduler, answered));
-    (fate, others.map(|at| at.since(answered)), changes)
+
+    /// What happens to the request: when it goes again is when its key lets it, which can be later
+    /// than the earliest moment of its verdict.
+    fn fate(mut self) -> Fate {
+        match self.verdict {
+            Verdict::Again { not_before } => {
+                let at = first_grant(&mut self.scheduler, self.answered);
+                Fate::Again(at.unwrap_or(not_before).since(self.answered))
+            }
+            Verdict::Return { why, .. } => Fate::Returned(why),
+            _ => Fate::Returned(None),
+        }
+    }
+
+    /// How long another request waits.
+    fn others(mut self) -> Option<Duration> {
+        self.scheduler.cancel(self.ticket);
+        self.scheduler.submit(Ask::new(), self.answered).ok()?;
+        let at = first_grant(&mut self.scheduler, self.answered)?;
+        Some(at.since(self.answered))
+    }
 }
 
 /// When the request that waits is granted.

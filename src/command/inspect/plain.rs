@@ -3,10 +3,11 @@
 use std::fmt::Write;
 use std::time::Duration;
 
+use http::StatusCode;
 use paceline::feedback::{
     Cause, Class, Clock, Dimension, Fault, Feedback, Profile, Reading, WaitSource,
 };
-use paceline::scheduler::events::{Change, GaveUp, What};
+use paceline::scheduler::events::{Because, Change, GaveUp, What};
 
 use super::advice::{self, Fate};
 use super::response::Response;
@@ -22,7 +23,7 @@ pub(super) fn explain(profile: &Profile, response: &Response<'_>, said: &Feedbac
     line(
         &mut page,
         "status",
-        &format!("{}, read {vendor}", response.status),
+        &format!("{}, read {vendor}", status(response.status)),
     );
     line(&mut page, "class", class(said));
     if let Some(fault) = said.fault {
@@ -66,6 +67,14 @@ pub(super) fn explain(profile: &Profile, response: &Response<'_>, said: &Feedbac
     page.push('\n');
     next(&mut page, said);
     page
+}
+
+/// The number, and its name if it has one.
+fn status(status: StatusCode) -> String {
+    match status.canonical_reason() {
+        Some(reason) => format!("{} {reason}", status.as_u16()),
+        None => status.as_u16().to_string(),
+    }
 }
 
 fn cause(cause: Cause) -> &'static str {
@@ -167,7 +176,7 @@ fn next(page: &mut String, said: &Feedback) {
     };
     line(page, "", &others);
     for change in &next.changes {
-        if let Some(text) = self::change(change) {
+        if let Some(text) = self::change(change, said) {
             line(page, "", &text);
         }
     }
@@ -191,7 +200,7 @@ fn fate(fate: Fate) -> String {
 }
 
 /// What was decided, where it is worth a line.
-fn change(change: &Change) -> Option<String> {
+fn change(change: &Change, said: &Feedback) -> Option<String> {
     Some(match &change.what {
         What::Limit { from, to, why } => {
             format!("at most {to} in flight instead of {from}: {}", words(why))
@@ -207,14 +216,17 @@ fn change(change: &Change) -> Option<String> {
         What::Pace { to, why, .. } if to.is_finite() => {
             format!("at most {} requests a second: {}", number(*to), words(why))
         }
-        What::Parked { why, .. } => format!("the key is parked: {}", words(why)),
+        What::Parked {
+            why: Because::Hint, ..
+        } => format!("the key rests: {}", said_by(said)),
+        What::Parked { why, .. } => format!("the key rests: {}", words(why)),
         What::Suspected(_) => "the key is suspected, and retired after a second refusal".to_owned(),
         What::Retired(_) => "the key is retired, but for rare probes".to_owned(),
         What::Quota {
             dimension,
             limit,
             law,
-        } => {
+        } if *limit > 0.0 => {
             let law = if *law == "unknown" {
                 "how it refills is not known yet"
             } else {
@@ -224,6 +236,22 @@ fn change(change: &Change) -> Option<String> {
         }
         _ => return None,
     })
+}
+
+/// Whose word it is how long a key rests.
+fn said_by(said: &Feedback) -> &'static str {
+    let back = said
+        .readings
+        .iter()
+        .any(|reading| reading.remaining.is_some_and(|left| left < 1.0) && reading.reset.is_some());
+    match (said.wait, said.floor) {
+        (Some(wait), floor) if floor.is_none_or(|floor| wait.delay >= floor) => {
+            "the server says how long"
+        }
+        (_, Some(_)) => "the vendor's rules say how long",
+        _ if back => "until what is spent comes back",
+        _ => "nobody says how long, so it is tried again now and then",
+    }
 }
 
 /// The name of a reason in words: most are chosen to read as such.
@@ -272,6 +300,11 @@ fn number(amount: f64) -> String {
 }
 
 fn time(time: Duration) -> String {
-    let millis = u64::try_from(time.as_nanos().div_ceil(1_000_000)).unwrap_or(u64::MAX);
+    // Beyond a minute nobody waits by the millisecond.
+    let unit = if time < MINUTE { 1 } else { 1000 };
+    let millis = time.as_nanos().div_ceil(1_000_000).div_ceil(unit) * unit;
+    let millis = u64::try_from(millis).unwrap_or(u64::MAX);
     humantime::format_duration(Duration::from_millis(millis)).to_string()
 }
+
+const MINUTE: Duration = Duration::from_secs(60);
