@@ -14,8 +14,9 @@ use super::vendors::{Meaning, Part, Vendor};
 
 /// Reads all headers into findings.
 pub(crate) fn read<'a>(found: &mut Findings<'a>, vendor: &'static Vendor, headers: &'a HeaderMap) {
+    let described = vendor.described;
     for (name, value) in headers {
-        if vendor.described
+        if described
             && let Some(meaning) = names::described(vendor, name.as_str())
         {
             take(found, vendor, &meaning, value.as_bytes());

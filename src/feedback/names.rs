@@ -27,6 +27,7 @@ pub(crate) fn read<'a>(vendor: &'static Vendor, name: &'a str) -> Option<Meaning
 }
 
 /// What the user of a described vendor says of a header.
+#[cold]
 pub(crate) fn described<'a>(vendor: &'static Vendor, name: &'a str) -> Option<Meaning<'a>> {
     let own = vendor.own.headers.iter();
     own.clone()
