@@ -22,5 +22,6 @@ mod service;
 mod soak;
 mod sockets;
 mod storms;
+mod stress;
 #[cfg(all(feature = "metrics", feature = "tracing"))]
 mod telemetry;
