@@ -9,7 +9,6 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::task::{Poll, Waker};
 
 use smallvec::SmallVec;
-use tokio::runtime;
 use tokio::sync::broadcast;
 
 use crate::Time;
@@ -17,6 +16,7 @@ use crate::scheduler::Scheduler;
 use crate::scheduler::events::{Ask, Change, Reason, Refusal, What};
 use crate::scheduler::memory::Snapshot;
 
+use super::alarms::Alarm;
 use super::buyer::Buyer;
 use super::claim::Claim;
 use super::clock::{Waking, seconds};
@@ -49,7 +49,7 @@ pub(super) struct Inner {
     pub(super) seats: Seats,
     pub(super) buyer: Option<Box<dyn Buyer>>,
     pub(super) drivers: SmallVec<[Alarm; 1]>,
-    drivers_made: u64,
+    pub(super) drivers_made: u64,
     changes: Option<broadcast::Sender<Change>>,
     /// Those who wait for the machine to be empty.
     idle: Vec<Waker>,
@@ -57,15 +57,6 @@ pub(super) struct Inner {
     /// How many changes telemetry has heard of.
     #[cfg(any(feature = "metrics", feature = "tracing"))]
     told: u64,
-}
-
-/// A driver that sleeps until `armed`.
-#[derive(Debug)]
-pub(super) struct Alarm {
-    id: u64,
-    runtime: runtime::Id,
-    armed: Time,
-    pub(super) waker: Waker,
 }
 
 /// What an ask became at once.
@@ -256,60 +247,6 @@ impl Gate {
         });
     }
 
-    /// Registers a driver of this runtime, unless it has one.
-    pub(crate) fn new_driver(&self, runtime: runtime::Id) -> Option<u64> {
-        let mut inner = self.lock();
-        if inner.drivers.iter().any(|alarm| alarm.runtime == runtime) {
-            return None;
-        }
-        inner.drivers_made += 1;
-        let id = inner.drivers_made;
-        inner.drivers.push(Alarm {
-            id,
-            runtime,
-            // Its first poll is due already: there is no need to wake it.
-            armed: Time::START,
-            waker: Waker::noop().clone(),
-        });
-        Some(id)
-    }
-
-    /// A driver's turn: does what is due and answers when it is due again; none when nobody waits
-    /// any more, and then the driver is no longer registered.
-    pub(crate) fn drive(&self, id: u64, waker: &Waker) -> Option<Time> {
-        self.act(|inner, now, wakes| {
-            if let Some(alarm) = inner.alarm(id) {
-                // Its next moment is computed below: it need not be woken for it.
-                alarm.armed = Time::START;
-            }
-            self.turn(inner, now, wakes);
-            if inner.seats.machine.depth().0 == 0 {
-                inner.drivers.retain(|alarm| alarm.id != id);
-                return None;
-            }
-            let next = self.next_of(inner);
-            let alarm = inner.alarm(id)?;
-            alarm.armed = next;
-            if !alarm.waker.will_wake(waker) {
-                wakes
-                    .spent
-                    .push(std::mem::replace(&mut alarm.waker, waker.clone()));
-            }
-            Some(next)
-        })
-    }
-
-    /// A driver is gone, perhaps with its runtime: whoever waits may have to start another.
-    pub(crate) fn driver_gone(&self, id: u64) {
-        self.act(|inner, _, wakes| {
-            let before = inner.drivers.len();
-            inner.drivers.retain(|alarm| alarm.id != id);
-            if inner.drivers.len() < before {
-                wakes.wakers.extend(inner.seats.wakers());
-            }
-        });
-    }
-
     /// From `at` on somebody may not be listening.
     pub(super) fn expect_loan(&self, at: Time) {
         let before = self.loan_at.fetch_min(at.as_nanos(), Ordering::SeqCst);
@@ -389,7 +326,7 @@ impl Gate {
         }
     }
 
-    fn turn(&self, inner: &mut Inner, now: Time, wakes: &mut Wakes) {
+    pub(super) fn turn(&self, inner: &mut Inner, now: Time, wakes: &mut Wakes) {
         self.pump(inner, now, wakes);
         let somebody_waits = inner.seats.machine.depth().0 > 0;
         if somebody_waits && self.loan_at.load(Ordering::SeqCst) <= now.as_nanos() {
@@ -401,7 +338,7 @@ impl Gate {
         }
     }
 
-    fn next_of(&self, inner: &Inner) -> Time {
+    pub(super) fn next_of(&self, inner: &Inner) -> Time {
         let loan = Time::from_nanos(self.loan_at.load(Ordering::SeqCst));
         inner
             .seats
@@ -452,10 +389,6 @@ impl Inner {
     fn is_idle(&self) -> bool {
         self.seats.machine.depth() == (0, 0)
             && self.buyer.as_ref().is_none_or(|buyer| buyer.is_settled())
-    }
-
-    fn alarm(&mut self, id: u64) -> Option<&mut Alarm> {
-        self.drivers.iter_mut().find(|alarm| alarm.id == id)
     }
 }
 

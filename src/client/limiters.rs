@@ -15,8 +15,9 @@ use crate::Time;
 use crate::error::Error;
 use crate::scheduler::events::What;
 
+use super::builder::LimiterBuilder;
 use super::clock::Clock;
-use super::limiter::{Limiter, LimiterBuilder};
+use super::limiter::Limiter;
 
 /// One [`Limiter`] for each host: the whole configuration of a program that calls many APIs.
 ///

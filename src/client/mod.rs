@@ -62,6 +62,8 @@
 //! increase(paceline_store_away[10m]) > 0
 //! ```
 
+mod alarms;
+mod builder;
 mod buyer;
 mod claim;
 #[cfg(any(feature = "reqwest", feature = "tower"))]
@@ -107,6 +109,7 @@ mod scope;
 #[cfg(feature = "reqwest")]
 mod wire;
 
+pub use builder::LimiterBuilder;
 #[cfg(feature = "shared")]
 pub(crate) use buyer::{Agent, Buyer, Opening, Traded};
 #[cfg(any(feature = "reqwest", feature = "tower"))]
@@ -117,7 +120,7 @@ pub use extension::{AttemptTimeout, Bucket, Deadline, Group, Hold, Pin, Report, 
 #[cfg(feature = "shared")]
 pub(crate) use gate::Gate;
 pub use key::ApiKey;
-pub use limiter::{Changes, Limiter, LimiterBuilder};
+pub use limiter::{Changes, Limiter};
 #[cfg(feature = "reqwest")]
 pub use limiters::Limiters;
 pub use permit::{Leave, Permit, Ticket, Verdict};

@@ -11,6 +11,8 @@ use reqwest::{Request, Response};
 use reqwest_middleware::{Error as ChainError, Result as ChainResult};
 use tower_service::Service;
 
+use crate::error::Error;
+
 use super::middleware::Onward;
 use super::service::{BoxError, Limited};
 
@@ -79,7 +81,11 @@ fn plain(error: ChainError) -> BoxError {
         ChainError::Reqwest(error) => error.into(),
         ChainError::Middleware(error) => match error.downcast::<OfService>() {
             Ok(OfService(error)) => error,
-            Err(error) => error.into(),
+            // The limiter's own.
+            Err(error) => match error.downcast::<Error>() {
+                Ok(own) => own.into(),
+                Err(error) => error.into(),
+            },
         },
     }
 }

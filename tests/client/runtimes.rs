@@ -189,3 +189,16 @@ async fn short_intervals_do_not_lose_what_timers_round_up() {
     // none; a machine that is busy with other tests may be late by any time at all.
     assert!(late[3] < Duration::from_micros(700), "{late:?}");
 }
+
+#[tokio::test(start_paused = true)]
+async fn a_paused_day_passes_in_no_time() {
+    // With the wrong clock a waiter spins while the time stands still.
+    let clock = Clock::new();
+    let (wall, start) = (clock.wall(), clock.now());
+    let limiter = unlearned().ceiling("1/1h").max_wait(None).build().unwrap();
+    for _ in 0..25 {
+        drop(limiter.acquire(Ask::new()).await.unwrap());
+    }
+    assert_eq!(clock.now().since(start).as_secs(), 24 * 3600);
+    assert!(clock.wall().duration_since(wall).unwrap() < LONG);
+}

@@ -131,3 +131,63 @@ async fn being_ready_holds_nothing() {
         service.call(Request::new(String::new())).await.unwrap();
     }
 }
+
+/// A service of reqwest's requests that always fails in its own way.
+#[derive(Clone)]
+struct Broken;
+
+impl Service<reqwest::Request> for Broken {
+    type Response = reqwest::Response;
+    type Error = std::io::Error;
+    type Future = std::future::Ready<Result<reqwest::Response, std::io::Error>>;
+
+    fn poll_ready(&mut self, _: &mut Context<'_>) -> Poll<Result<(), Self::Error>> {
+        Poll::Ready(Ok(()))
+    }
+
+    fn call(&mut self, _: reqwest::Request) -> Self::Future {
+        ready(Err(std::io::Error::other("its own way")))
+    }
+}
+
+fn get(url: String) -> reqwest::Request {
+    reqwest::Request::new(http::Method::GET, url.parse().unwrap())
+}
+
+#[tokio::test]
+async fn a_plain_client_of_reqwest_goes_the_same_way_as_with_the_middleware() {
+    let server = super::server::Server::start(|seen, number| match (number, &*seen.path) {
+        (0, _) => vec![super::server::answer(429, &[], b"")],
+        (1, _) => vec![super::server::answer(302, &["location: /end"], b"")],
+        _ => vec![super::server::ok()],
+    })
+    .await;
+    let key = ApiKey::query("key", "hunter2");
+    let limiter = unlearned().key(key).build().unwrap();
+    let client = paceline::http_client().build().unwrap();
+    let mut service = LimiterLayer::new(limiter.clone()).layer(client);
+    let reply = service.call(get(server.url("/start"))).await.unwrap();
+    assert_eq!(reply.url().as_str(), server.url("/end"));
+    let report = reply.extensions().get::<Report>().unwrap();
+    assert_eq!((report.attempts, server.count()), (3, 3));
+    assert!(
+        server
+            .seen()
+            .iter()
+            .all(|seen| seen.path.ends_with("?key=hunter2"))
+    );
+    limiter.close_now();
+    let error = service.call(get(server.url("/"))).await.unwrap_err();
+    assert!(error.downcast_ref::<Error>().unwrap().is_closed());
+}
+
+#[tokio::test(start_paused = true)]
+async fn an_error_of_such_a_service_comes_back_as_it_was() {
+    let mut service = LimiterLayer::new(unlearned().build().unwrap()).layer(Broken);
+    let error = service
+        .call(get("http://api.test/".to_owned()))
+        .await
+        .unwrap_err();
+    let error = error.downcast::<std::io::Error>().unwrap();
+    assert_eq!(error.to_string(), "its own way");
+}

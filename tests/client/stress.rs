@@ -179,7 +179,7 @@ fn slots_that_are_lent_and_come_back_are_neither_lost_nor_doubled() {
                     }));
                     // Some are polled once and then left alone for longer than a slot waits.
                     if dice.random_range(0..6) == 0 {
-                        let _ = futures_util::poll!(call.as_mut());
+                        drop(futures_util::poll!(call.as_mut()));
                         tokio::time::sleep(Duration::from_millis(dice.random_range(90..130))).await;
                     }
                     if dice.random_range(0..10) == 0 {
