@@ -51,6 +51,26 @@ impl Board {
         }
     }
 
+    /// What a person should hear of at once.
+    pub(crate) fn news(what: &What) -> Option<String> {
+        match what {
+            What::StoreAway { why } => Some(format!("{why}; going on as --when-away says")),
+            What::StoreMayForget { why } => Some(why.to_string()),
+            What::StoreBack { after } => Some(format!(
+                "the shared store answers again, after {:.1} s",
+                after.as_secs_f64()
+            )),
+            What::StoreLost => Some(
+                "the shared store had lost what it knew: until nothing of it counts any more,                  going on as --when-away says"
+                    .to_owned(),
+            ),
+            What::SlotsLost(count) => Some(format!(
+                "this run was halted, and {count} of its requests in flight count beyond the limit"
+            )),
+            _ => None,
+        }
+    }
+
     /// What a request waits for, in words. `flying` are on the wire.
     pub(crate) fn named(&self, waits_for: Option<Reason>, flying: usize) -> String {
         match waits_for {

@@ -5,6 +5,7 @@ use std::sync::atomic::{AtomicBool, Ordering::Relaxed};
 
 use crate::Time;
 use crate::scheduler::events::Fingerprint;
+use crate::shared::Sharing;
 
 use super::error::Error;
 use super::output::Journal;
@@ -127,6 +128,26 @@ impl Run<'_> {
         }
     }
 
+    /// What the shared store did to this run.
+    fn tell_of_store(&self, say: &mut impl FnMut(u64, &str)) {
+        let Some(counts) = self.options.shared.as_ref().map(Sharing::counts) else {
+            return;
+        };
+        let why = counts.last_trouble().unwrap_or_default();
+        say(
+            counts.times_away(),
+            &format!("times the shared store was away ({why})"),
+        );
+        say(
+            counts.without_store(),
+            "requests were sent meanwhile, as --when-away says",
+        );
+        say(
+            counts.times_lost(),
+            "times the shared store had lost what it knew",
+        );
+    }
+
     fn notices(&self, earlier: &Earlier, moved: u64) -> Vec<String> {
         let mut notices = Vec::new();
         let mut say = |count: u64, what: &str| {
@@ -159,6 +180,7 @@ impl Run<'_> {
             let what = "lines, and none of them is a request: is it the right file?";
             say(self.tally.recorded(), what);
         }
+        self.tell_of_store(&mut say);
         self.seen.tell(&mut say);
         let others = self
             .sender

@@ -388,7 +388,12 @@ impl Run<'_> {
         let Some(sender) = &self.sender else { return };
         let mut waits_for = None;
         for client in sender.hosts.all() {
-            client.changes(|change| self.board.on_change(change, client.began));
+            client.changes(|change| {
+                self.board.on_change(change, client.began);
+                if let Some(news) = Board::news(&change.what) {
+                    self.progress.note(&news);
+                }
+            });
             waits_for = waits_for.or_else(|| client.limiter.waits_for());
             for news in client.outage.news(now) {
                 self.progress.note(&news);

@@ -381,6 +381,11 @@ pub enum What {
         /// How long it was away.
         after: Duration,
     },
+    /// The shared store may forget what it is told before its time.
+    StoreMayForget {
+        /// Why, and what to do.
+        why: Box<str>,
+    },
     /// The shared store has lost what it knew: it was flushed, or an older copy took over.
     StoreLost,
     /// So many slots of requests in flight were given to others: this process was halted for

@@ -1,4 +1,106 @@
 //! Agrees with other processes: one limit for all of them, through a store that all can reach.
+//!
+//! ```no_run
+//! use paceline::Limiter;
+//! use paceline::shared::{RedisStore, Sharing};
+//!
+//! # fn example() -> Result<(), Box<dyn std::error::Error>> {
+//! let store = RedisStore::new("redis://127.0.0.1:6379")?;
+//! let limiter = Limiter::builder()
+//!     .ceiling("100/1m")
+//!     .shared(Sharing::new(store, "api.example.com")?)
+//!     .build()?;
+//! # Ok(()) }
+//! ```
+//!
+//! All modes assume processes that cooperate: whoever uses the API's key without paceline, or with
+//! another scope or other ceilings, is not counted. Without `shared` N processes are N times as
+//! fast as one.
+//!
+//! # Which way
+//!
+//! Five questions decide:
+//!
+//! | question | if … | then |
+//! | --- | --- | --- |
+//! | What is to be protected? | this machine: its memory, its sockets | nothing shared: `max_concurrency` |
+//! | | a quota that the API counts | a shared ceiling |
+//! | Whom does the API count? | each key | `ceiling` |
+//! | | the account or the address | `shared_ceiling` |
+//! | | requests at the same time | `key_concurrency`, `max_concurrency`: slots that are leased |
+//! | How far does it reach? | one process | a [`MemoryStore`], or one [`Limiter`](crate::Limiter) |
+//! | | one machine, or many in a region | [`RedisStore`], one scope for all |
+//! | | regions far apart | a store and a part of the limit in each: a way of 100 ms is too long to ask |
+//! | What may go wrong by how much? | not one request too many | [`Mode::Exact`], [`WhenAway::Closed`] |
+//! | | at most what one lease allows, after a process was halted | [`Mode::Leases`] |
+//! | The store is away: what matters more? | the quota | [`WhenAway::Closed`] |
+//! | | that work goes on, within about the limit | [`WhenAway::Local`], the default |
+//! | | that work goes on | [`WhenAway::Open`] |
+//!
+//! # What it costs
+//!
+//! | | exact | leases |
+//! | --- | --- | --- |
+//! | before a request | one round trip, shared by all that wait with it | none |
+//! | a busy process | under 0.2 round trips a request | a few calls a second |
+//! | limits | any | rates of ten per window and process or more |
+//! | the limit | never exceeded on the store's clock | at most one lease, after a halt |
+//! | a killed process | costs nothing | its share is missed for one lease |
+//! | uneven load | whoever asks first | shares follow the demand, within a lease |
+//!
+//! Measured against a Valkey 9.1 on the same machine (two cores that had much else to do, a build
+//! without optimization; `cargo bench --features shared --bench shared` measures yours):
+//!
+//! | milliseconds | p50 | p95 | p99 | a second |
+//! | --- | --- | --- | --- | --- |
+//! | a connection, once | 0.20 | 2.8 | 4.2 | |
+//! | a plain `INCR` | 0.03 | 0.03 | 0.06 | 29,000 |
+//! | a script of `INCR` and `EXPIRE` | 0.03 | 0.04 | 0.07 | 26,000 |
+//! | one exact decision of the store | 0.12 | 0.24 | 5.2 | 3,700 |
+//! | exact, one request after the other (1 round trip each) | 0.34 | 0.48 | 3.6 | 2,200 |
+//! | exact, 256 at once (0.008 round trips each) | 4.5 | 10 | 25 | 44,000 |
+//! | leases (0.0003 round trips each, none before a request) | 0.009 | 0.009 | 0.012 | 21,000 |
+//!
+//! One limit in one store carried 12,000 decisions a second of 16 processes that asked one by one:
+//! where all together come near that, or where the wait of a round trip is too long, use leases.
+//!
+//! A margin on the ceiling (`100/1m+5%`) is for the ways to the API, which can put two requests
+//! closer together than they left. A request leaves at most 0.1 s and two usual round trips to the
+//! store after it was paid for; a process that was halted meanwhile pays anew. What its threads were
+//! just writing to a socket when it was halted goes out when it wakes.
+//!
+//! # The laws
+//!
+//! [`Law::SlidingLog`](store::Law::SlidingLog) keeps a ceiling to the letter in every window, and is
+//! what a ceiling is counted by unless [`Sharing::law`] says otherwise.
+//! [`Law::SlidingCounter`](store::Law::SlidingCounter) is as small as a fixed window and hardly ever
+//! wrong about sources below the limit; about those that are always at it, one verdict in six is
+//! early or late, by 3 % of the limit on average.
+//!
+//! # The store
+//!
+//! Valkey, or Redis from 6.2; alone, or a cluster (`redis+cluster://…`). `rediss://` needs TLS: the
+//! command brings it, a program asks for it with the feature `tokio-rustls-comp` of the crate
+//! `redis`. Everything lies under `paceline:{scope}:`, each key ends by itself, and no key or value
+//! holds a secret: API keys are known by their fingerprints. Give it `maxmemory-policy noeviction`.
+//! A user of its own needs no more than this (see [`LEAST_PRIVILEGES`]; the tests run with it):
+//!
+//! ```text
+//! ACL SETUSER paceline on >PASSWORD resetchannels ~paceline:* &paceline:* -@all +eval +evalsha
+//!   +time +hget +hset +hmget +hgetall +hdel +hsetnx +hincrby +zadd +zrem +zcard +zscore +zcount
+//!   +zrangebyscore +zremrangebyscore +pexpire +pttl +publish +subscribe +unsubscribe +hello
+//!   +client|setinfo +ping
+//! ```
+//!
+//! A store that was flushed, or that an older copy took over, is told from an empty one by those who
+//! knew it: then nothing is granted until what it has forgotten no longer counts, and the policy of
+//! [`WhenAway`] decides. Every such turn is a change ([`What`](crate::scheduler::events::What)) and
+//! is counted in [`Counts`].
+//!
+//! # What processes tell each other
+//!
+//! Penalties, faults of keys, the quotas that the server reports and the rates that were learned
+//! reach all processes, and those that start later. An older fact never undoes a newer one.
 
 mod agent;
 mod circuit;

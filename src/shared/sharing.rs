@@ -1,7 +1,7 @@
 //! What a limiter shares, through which store, at which price, and what it does without it.
 
-use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 
 use crate::client::{Buyer, LimiterBuilder, Opening};
@@ -280,6 +280,7 @@ pub(super) struct Counters {
     pub(super) without: AtomicU64,
     pub(super) times_away: AtomicU64,
     pub(super) times_lost: AtomicU64,
+    trouble: Mutex<Option<Box<str>>>,
 }
 
 impl Counts {
@@ -325,6 +326,26 @@ impl Counts {
     #[must_use]
     pub fn times_away(&self) -> u64 {
         self.of(|counters| &counters.times_away)
+    }
+
+    /// Why the store went away last, or would not.
+    #[must_use]
+    pub fn last_trouble(&self) -> Option<String> {
+        let trouble = self
+            .0
+            .trouble
+            .lock()
+            .unwrap_or_else(PoisonError::into_inner);
+        trouble.as_deref().map(str::to_owned)
+    }
+
+    pub(super) fn trouble(&self, why: &str) {
+        let mut trouble = self
+            .0
+            .trouble
+            .lock()
+            .unwrap_or_else(PoisonError::into_inner);
+        *trouble = Some(why.into());
     }
 
     /// How often it had lost what it knew.

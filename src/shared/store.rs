@@ -40,6 +40,12 @@ pub trait Store: Send + Sync + fmt::Debug + 'static {
     /// Waits until somebody may have published. It may answer without cause, and a store that
     /// cannot tell never answers: whoever waits also asks for [`Store::facts`] from time to time.
     fn news<'a>(&'a self, scope: &'a Scope) -> Pin<Box<dyn Future<Output = ()> + Send + 'a>>;
+
+    /// Why the store may forget what it is told before its time, if it may and that can be found
+    /// out.
+    fn risk(&self) -> Answer<'_, Option<String>> {
+        Box::pin(std::future::ready(Ok(None)))
+    }
 }
 
 impl<S: Store> Store for std::sync::Arc<S> {
@@ -73,6 +79,10 @@ impl<S: Store> Store for std::sync::Arc<S> {
 
     fn news<'a>(&'a self, scope: &'a Scope) -> Pin<Box<dyn Future<Output = ()> + Send + 'a>> {
         (**self).news(scope)
+    }
+
+    fn risk(&self) -> Answer<'_, Option<String>> {
+        (**self).risk()
     }
 }
 

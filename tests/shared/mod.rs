@@ -13,3 +13,5 @@ mod server;
 mod suite;
 #[cfg(feature = "cli")]
 mod tls;
+#[cfg(feature = "cli")]
+mod usage;

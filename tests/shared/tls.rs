@@ -5,6 +5,7 @@ use std::io::{BufRead, BufReader};
 use std::process::{Child, Command, Stdio};
 
 use super::server::{Kind, Server};
+use super::usage::run;
 
 /// Ends TLS for a server. The certificate is for `localhost`, from an authority of the tests' own.
 struct Tls {
@@ -41,6 +42,8 @@ fn fixture(name: &str) -> String {
     format!("{}/fixtures/tls/{name}", env!("CARGO_MANIFEST_DIR"))
 }
 
+const CLOSED: [&str; 2] = ["--when-away", "closed"];
+
 const TERMINATOR: &str = r#"
 import socket, ssl, sys, threading
 context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
@@ -74,37 +77,16 @@ while True:
     threading.Thread(target=serve, args=(near,), daemon=True).start()
 "#;
 
-fn run(url: &str, authority: Option<&str>) -> (bool, String) {
-    let directory = tempfile::tempdir().unwrap();
-    let input = directory.path().join("in.jsonl");
-    let provider = super::provider::Provider::start(std::time::Duration::ZERO);
-    std::fs::write(&input, "{\"method\":\"GET\",\"url\":\"/\"}\n").unwrap();
-    let mut command = Command::new(env!("CARGO_BIN_EXE_paceline"));
-    command
-        .arg("run")
-        .arg(&input)
-        .args(["--base-url", &provider.url(), "--rate", "5/1s"])
-        .args(["--when-away", "closed", "--max-wait", "3s"])
-        .args(["--shared", url]);
-    if let Some(authority) = authority {
-        command.env("SSL_CERT_FILE", authority);
-    }
-    let output = command.output().unwrap();
-    let said = [output.stdout, output.stderr].concat();
-    let said = String::from_utf8_lossy(&said).into_owned();
-    (output.status.success(), said)
-}
-
 #[test]
 fn a_store_is_reached_through_tls_and_only_where_its_certificate_is_believed() {
     let server = Server::start(Kind::Valkey);
     let tls = Tls::before(&server);
     let url = format!("rediss://localhost:{}", tls.port);
-    let (succeeds, said) = run(&url, Some(&fixture("authority.pem")));
+    let (succeeds, said) = run(&url, &CLOSED, Some(&fixture("authority.pem")));
     assert!(succeeds, "{said}");
     assert!(!server.keys().is_empty(), "it was shared");
     server.command(&["FLUSHALL"]);
-    let (succeeds, said) = run(&url, None);
+    let (succeeds, said) = run(&url, &CLOSED, None);
     assert!(!succeeds, "{said}");
     assert!(server.keys().is_empty(), "nothing was said to a stranger");
 }

@@ -67,8 +67,9 @@ impl Desk {
     pub(super) fn go_away(&mut self, error: &StoreError, now: Time) {
         if self.circuit.on_failure(now) {
             self.sharing.counts.add(|counters| &counters.times_away, 1);
-            let why = error.to_string().into();
-            self.changes.push_back(What::StoreAway { why });
+            let why = error.to_string();
+            self.sharing.counts.trouble(&why);
+            self.changes.push_back(What::StoreAway { why: why.into() });
         }
         // Those who wait are answered by policy and not by a store that does not answer.
         for line in 0..self.lines.len() {

@@ -33,6 +33,8 @@ pub(crate) enum Call {
         observed: Time,
     },
     Facts,
+    /// Whether it may forget.
+    Risk,
 }
 
 /// What the store said to it.
@@ -44,6 +46,7 @@ pub(crate) enum Said {
     Lent(Lent),
     Published,
     Facts(Vec<Known>),
+    Risk(Option<String>),
 }
 
 impl Call {
@@ -61,6 +64,7 @@ impl Call {
                 store.publish(&scope, fact).await.map(|_| Said::Published)
             }
             Self::Facts => store.facts(&scope).await.map(Said::Facts),
+            Self::Risk => store.risk().await.map(Said::Risk),
         };
         (self, heard)
     }

@@ -64,6 +64,8 @@ pub(crate) struct Desk {
     facts: Facts,
     epoch: Option<(Epoch, Time)>,
     owners: u32,
+    /// It was asked whether it may forget.
+    has_asked_risk: bool,
     beat: BeatState,
     /// How many asks wait at the machine, for whatever.
     waiting: usize,
@@ -127,6 +129,7 @@ impl Desk {
             debts: Debts::default(),
             facts: Facts::default(),
             epoch: None,
+            has_asked_risk: false,
             beat: BeatState::default(),
             waiting: 0,
             idle_since: None,
@@ -229,6 +232,11 @@ impl Desk {
         }
         if let Some(fact) = self.poll_fact(now) {
             return Some(fact);
+        }
+        // Once it has answered, so that nobody waits for this.
+        if !self.has_asked_risk && self.epoch.is_some() && !self.is_closing {
+            self.has_asked_risk = true;
+            return Some(Call::Risk);
         }
         self.poll_beat(now)
     }
@@ -391,6 +399,10 @@ impl Desk {
                 self.on_lent(place, &claim, &lent, now);
             }
             (Call::Facts, Said::Facts(facts)) => self.on_facts(facts, now),
+            (Call::Risk, Said::Risk(Some(why))) => {
+                self.changes
+                    .push_back(What::StoreMayForget { why: why.into() });
+            }
             // The store answers what it is asked.
             _ => {}
         }
@@ -419,6 +431,7 @@ impl Desk {
                 }
             }
             Call::Facts => self.facts.on_silence(),
+            Call::Risk => self.has_asked_risk = false,
             Call::Publish { told, observed, .. } => self.facts.again(told, observed),
             owed => self.debts.again(owed),
         }

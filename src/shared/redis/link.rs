@@ -124,6 +124,13 @@ impl Link {
         }
     }
 
+    /// Asks the server about itself.
+    pub(super) async fn ask(&self, name: &str, about: &str) -> Result<String, RedisError> {
+        let mut command = redis::cmd(name);
+        command.arg(about);
+        self.send(command).await
+    }
+
     /// Waits for news on a channel.
     pub(super) async fn news(&self, channel: &str) {
         let heard = self.news.notified();

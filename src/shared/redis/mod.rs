@@ -21,7 +21,8 @@ use super::store::{
 use link::Link;
 use script::{BEAT, Call, FACTS, LEND, PUBLISH, REFUND, RELEASE, TAKE};
 
-/// The rule of an access list that suffices, for `ACL SETUSER name on >password …`.
+/// The rule of an access list that suffices, for `ACL SETUSER name on >password …`. With `+info`
+/// beside it paceline can tell when the server may evict its keys.
 pub const LEAST_PRIVILEGES: &str = "resetchannels ~paceline:* &paceline:* -@all +eval +evalsha +time +hget +hset \
      +hmget +hgetall +hdel +hsetnx +hincrby +zadd +zrem +zcard +zscore +zcount +zrangebyscore \
      +zremrangebyscore +pexpire +pttl +publish +subscribe +unsubscribe +hello +client|setinfo +ping";
@@ -201,6 +202,30 @@ impl Store for RedisStore {
             self.link.news(&channel).await;
         })
     }
+
+    fn risk(&self) -> Answer<'_, Option<String>> {
+        Box::pin(async {
+            // Who may not ask is not told.
+            let info = self.link.ask("INFO", "memory").await.unwrap_or_default();
+            Ok(eviction(&info))
+        })
+    }
+}
+
+/// Why a server may forget keys that have not ended, by what it says of its memory. Everything
+/// kept here has an end, so every policy but one can reach it.
+fn eviction(info: &str) -> Option<String> {
+    let field = |name: &str| {
+        let mut lines = info.lines();
+        lines.find_map(|line| line.strip_prefix(name)?.strip_prefix(':'))
+    };
+    let (most, policy) = (field("maxmemory")?, field("maxmemory_policy")?);
+    (most != "0" && policy != "noeviction").then(|| {
+        format!(
+            "the store evicts keys when it has {most} bytes (maxmemory-policy {policy}), and with \
+             them what was sent: give paceline a store with maxmemory-policy noeviction"
+        )
+    })
 }
 
 /// A standing as the scripts tell it.

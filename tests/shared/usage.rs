@@ -1,0 +1,87 @@
+//! What a run says of its store to whoever started it.
+
+use std::process::Command;
+use std::time::Duration;
+
+use super::provider::Provider;
+use super::server::{Kind, Server, free_port};
+
+/// Runs two requests; whether they succeeded, and what was said.
+pub(super) fn run(url: &str, options: &[&str], authority: Option<&str>) -> (bool, String) {
+    let directory = tempfile::tempdir().unwrap();
+    let input = directory.path().join("in.jsonl");
+    let provider = Provider::start(Duration::ZERO);
+    let lines = "{\"method\":\"GET\",\"url\":\"/a\"}\n{\"method\":\"GET\",\"url\":\"/b\"}\n";
+    std::fs::write(&input, lines).unwrap();
+    let mut command = Command::new(env!("CARGO_BIN_EXE_paceline"));
+    command
+        .arg("run")
+        .arg(&input)
+        .args(["--base-url", &provider.url(), "--rate", "5/1s"])
+        .args(["--max-wait", "3s", "--shared", url])
+        .args(options);
+    if let Some(authority) = authority {
+        command.env("SSL_CERT_FILE", authority);
+    }
+    let output = command.output().unwrap();
+    let said = [output.stdout, output.stderr].concat();
+    let said = String::from_utf8_lossy(&said).into_owned();
+    (output.status.success(), said)
+}
+
+#[test]
+fn a_url_that_is_none_is_told_and_not_repeated() {
+    for url in [
+        "http://u:s3cret@host",
+        "redis:/u:s3cret@host",
+        "rediss://u:s3cret@h:x",
+    ] {
+        let (succeeds, said) = run(url, &[], None);
+        assert!(
+            !succeeds && said.contains("redis://[user:password@]host"),
+            "{said}"
+        );
+        assert!(!said.contains("s3cret"), "{said}");
+    }
+}
+
+#[test]
+fn a_store_that_is_away_is_told_with_what_was_sent_without_it() {
+    let url = format!("redis://u:s3cret@127.0.0.1:{}", free_port());
+    let (succeeds, said) = run(&url, &[], None);
+    assert!(succeeds, "{said}");
+    assert!(said.contains("does not answer"), "{said}");
+    assert!(said.contains("2 requests were sent meanwhile"), "{said}");
+    assert!(!said.contains("s3cret"), "{said}");
+    let (succeeds, said) = run(&url, &["--when-away", "closed"], None);
+    assert!(!succeeds && said.contains("does not answer"), "{said}");
+}
+
+#[test]
+fn a_wrong_password_is_told_and_not_repeated() {
+    let server = Server::start(Kind::Valkey);
+    server.command(&["CONFIG", "SET", "requirepass", "right"]);
+    let url = format!("redis://:s3cret@127.0.0.1:{}", server.port());
+    let (succeeds, said) = run(&url, &["--when-away", "closed"], None);
+    assert!(
+        !succeeds && said.to_lowercase().contains("password"),
+        "{said}"
+    );
+    assert!(!said.contains("s3cret"), "{said}");
+}
+
+#[test]
+fn a_store_that_may_evict_is_told_of() {
+    for (policy, is_risky) in [("allkeys-lru", true), ("noeviction", false)] {
+        let server = Server::start(Kind::Valkey);
+        server.command(&["CONFIG", "SET", "maxmemory", "100mb"]);
+        server.command(&["CONFIG", "SET", "maxmemory-policy", policy]);
+        let (succeeds, said) = run(&server.url(), &["--rate", "1/1s"], None);
+        assert!(succeeds, "{said}");
+        assert_eq!(
+            said.contains("maxmemory-policy noeviction"),
+            is_risky,
+            "{said}"
+        );
+    }
+}
