@@ -191,7 +191,8 @@
 //! [`Limiter::explain`]: what every key is up to, who waits and for what. [`Limiter::changes`]: each
 //! decision as it is made, with its reason. [`Limiter::depth`] and [`Limiter::waits_for`]: cheap
 //! enough for a gauge. [`Mode::Observe`](crate::Mode::Observe) holds nobody back and says what it
-//! would have done.
+//! would have done. With the features `tracing` and `metrics` the same goes to where a program's
+//! spans and metrics go.
 //!
 //! ```
 //! # #[tokio::main(flavor = "current_thread")]
