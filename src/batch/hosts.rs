@@ -293,6 +293,10 @@ impl Maker {
             .settings(settings.clone())
             .hosts(hosts)
             .keys(keys);
+        let limiter = match &self.state {
+            Some(_) => limiter.keep_history(),
+            None => limiter,
+        };
         let known = self.state.as_ref().and_then(|state| state.known(name));
         let limiter = match known {
             Some(known) => limiter.restore(known.clone()),

@@ -49,4 +49,5 @@ pub use options::{Input, Options, Provider, Replays, Show};
 pub use rows::{Rows, RowsError};
 pub use run::run;
 pub use signals::Signal;
+pub use state::history;
 pub use summary::{Cause, Outcome, Summary};

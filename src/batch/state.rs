@@ -14,6 +14,7 @@ use std::time::Duration;
 use serde::{Deserialize, Serialize};
 
 use crate::Time;
+use crate::scheduler::history::History;
 use crate::scheduler::memory::Snapshot;
 
 use super::hosts::Hosts;
@@ -25,6 +26,8 @@ use super::run::Run;
 pub(crate) struct StateFile {
     path: PathBuf,
     known: BTreeMap<String, Snapshot>,
+    /// What happened in earlier runs.
+    happened: BTreeMap<String, History>,
 }
 
 /// The file.
@@ -34,6 +37,9 @@ struct Written {
     format: Format,
     /// By the name of the provider.
     providers: BTreeMap<String, Snapshot>,
+    /// What happened hour by hour, by the same name.
+    #[serde(default)]
+    history: BTreeMap<String, History>,
 }
 
 /// Tells the file from others.
@@ -53,7 +59,7 @@ impl StateFile {
         let shown = path.display();
         // The file itself is replaced at the end, not the link to it.
         let path = fs::canonicalize(path).unwrap_or_else(|_| path.to_owned());
-        let known = match fs::read(&path) {
+        let (known, happened) = match fs::read(&path) {
             Ok(bytes) => {
                 let written: Written = serde_json::from_slice(&bytes).map_err(|error| {
                     format!(
@@ -62,9 +68,9 @@ impl StateFile {
                          --state, or remove this one"
                     )
                 })?;
-                written.providers
+                (written.providers, written.history)
             }
-            Err(error) if error.kind() == io::ErrorKind::NotFound => BTreeMap::new(),
+            Err(error) if error.kind() == io::ErrorKind::NotFound => Default::default(),
             Err(error) => {
                 return Err(format!(
                     "cannot read the state {shown}: {error}; this run neither uses nor keeps what \
@@ -72,7 +78,11 @@ impl StateFile {
                 ));
             }
         };
-        Ok(Self { path, known })
+        Ok(Self {
+            path,
+            known,
+            happened,
+        })
     }
 
     /// What was known of a provider.
@@ -81,7 +91,11 @@ impl StateFile {
     }
 
     /// Puts what is known now in the place of what was. What is not told anew stays.
-    fn write(&self, learned: impl Iterator<Item = (String, Snapshot)>) -> io::Result<()> {
+    fn write(
+        &self,
+        learned: impl Iterator<Item = (String, Snapshot)>,
+        happened: impl Iterator<Item = (String, History)>,
+    ) -> io::Result<()> {
         let mut providers = self.known.clone();
         providers.extend(learned);
         while providers.len() > MOST_PROVIDERS {
@@ -91,9 +105,24 @@ impl StateFile {
             };
             providers.remove(&name);
         }
+        let mut history = self.happened.clone();
+        for (name, new) in happened {
+            history.entry(name).or_default().merge(&new);
+        }
+        history.retain(|_, history| !history.hours().is_empty());
+        while history.len() > MOST_PROVIDERS {
+            let oldest = history
+                .iter()
+                .min_by_key(|(_, history)| history.hours().last().map(|last| last.hour));
+            let Some(name) = oldest.map(|(name, _)| name.clone()) else {
+                break;
+            };
+            history.remove(&name);
+        }
         let written = Written {
             format: Format::State,
             providers,
+            history,
         };
         let purpose = format!("state-{}", std::process::id());
         let temporary = beside(&self.path, &purpose);
@@ -104,6 +133,19 @@ impl StateFile {
         }
         replaced
     }
+}
+
+/// What happened hour by hour in the runs that kept this state, by the name of the provider.
+///
+/// # Errors
+///
+/// Why the file cannot be read, in a sentence.
+pub fn history(path: &Path) -> Result<BTreeMap<String, History>, String> {
+    let shown = path.display();
+    let bytes = fs::read(path).map_err(|error| format!("cannot read {shown}: {error}"))?;
+    let written: Written = serde_json::from_slice(&bytes)
+        .map_err(|error| format!("{shown} is no state of this paceline: {error}"))?;
+    Ok(written.history)
 }
 
 fn write_private(path: &Path, written: &Written) -> io::Result<()> {
@@ -154,10 +196,11 @@ impl Keeper {
             let snapshot = client.limiter.snapshot();
             (client.name.clone(), snapshot)
         });
-        let error = self
-            .file
-            .write(snapshots.filter(|(_, snapshot)| !snapshot.is_empty()))
-            .err()?;
+        let histories = clients
+            .iter()
+            .map(|client| (client.name.clone(), client.limiter.history()));
+        let learned = snapshots.filter(|(_, snapshot)| !snapshot.is_empty());
+        let error = self.file.write(learned, histories).err()?;
         let shown = self.file.path.display();
         (!std::mem::replace(&mut self.told, true)).then(|| {
             format!("cannot write the state {shown}: {error}; what is learned is not kept")
@@ -214,11 +257,13 @@ mod tests {
             "api.example.com".to_owned(),
             Snapshot::default().taken_at(7),
         )];
-        state.write(learned.into_iter()).unwrap();
+        state
+            .write(learned.into_iter(), std::iter::empty())
+            .unwrap();
         let again = StateFile::open(&path).unwrap();
         assert_eq!(again.known("api.example.com").map(Snapshot::taken), Some(7));
         let other = [("other".to_owned(), Snapshot::default().taken_at(9))];
-        again.write(other.into_iter()).unwrap();
+        again.write(other.into_iter(), std::iter::empty()).unwrap();
         let both = StateFile::open(&path).unwrap();
         assert!(both.known("api.example.com").is_some() && both.known("other").is_some());
         let files = fs::read_dir(folder.path()).unwrap().count();
@@ -259,7 +304,7 @@ mod tests {
         let state = StateFile::open(&path).unwrap();
         let many = (0..MOST_PROVIDERS as u64 + 5)
             .map(|n| (format!("host-{n}"), Snapshot::default().taken_at(n)));
-        state.write(many).unwrap();
+        state.write(many, std::iter::empty()).unwrap();
         let again = StateFile::open(&path).unwrap();
         assert_eq!(again.known.len(), MOST_PROVIDERS);
         assert!(again.known("host-4").is_none() && again.known("host-5").is_some());

@@ -46,6 +46,7 @@ pub struct LimiterBuilder {
     seed: Option<u64>,
     learned: Option<Snapshot>,
     name: Option<String>,
+    keeps_history: bool,
     #[cfg(feature = "reqwest")]
     hosts: Vec<String>,
     #[cfg(feature = "reqwest")]
@@ -282,6 +283,12 @@ impl LimiterBuilder {
         self
     }
 
+    /// Writes down what happens, hour by hour and key by key: see [`Limiter::history`].
+    pub fn keep_history(mut self) -> Self {
+        self.keeps_history = true;
+        self
+    }
+
     /// The same where it has none yet.
     #[cfg(feature = "reqwest")]
     pub(super) fn named(mut self, name: &str) -> Self {
@@ -340,6 +347,9 @@ impl LimiterBuilder {
             Some(Opening(open)) => Some(open(settings, &mut machine)?),
             None => None,
         };
+        if self.keeps_history {
+            machine.keep_history(seconds(Clock::new().wall()));
+        }
         let known = profile.as_ref().map(Profile::name);
         let name = self.name.as_deref().or(known).unwrap_or("unnamed");
         let shared = Shared {

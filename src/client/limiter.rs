@@ -17,6 +17,7 @@ use crate::feedback::Profile;
 use crate::scheduler::events::{Ask, Change, Name, Outcome, Priority, Reason};
 use crate::scheduler::explain::Explanation;
 use crate::scheduler::groups::Cancelled;
+use crate::scheduler::history::History;
 use crate::scheduler::memory::Snapshot;
 use crate::scheduler::mode::Mode;
 
@@ -258,6 +259,13 @@ impl Limiter {
     #[must_use]
     pub fn snapshot(&self) -> Snapshot {
         self.gate().snapshot()
+    }
+
+    /// What happened hour by hour since it was built; nothing unless
+    /// [`LimiterBuilder::keep_history`] said so.
+    #[must_use]
+    pub fn history(&self) -> History {
+        self.gate().history()
     }
 
     /// Whether limits are enforced.

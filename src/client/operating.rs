@@ -11,6 +11,7 @@ use crate::error::{Error, Kind};
 use crate::scheduler::events::{Name, Priority};
 use crate::scheduler::explain::Explanation;
 use crate::scheduler::groups::Cancelled;
+use crate::scheduler::history::History;
 use crate::scheduler::mode::Mode;
 
 use super::gate::Gate;
@@ -133,6 +134,10 @@ impl Gate {
             self.pump(inner, now, wakes);
             cancelled
         })
+    }
+
+    pub(crate) fn history(&self) -> History {
+        self.lock().seats.machine.history()
     }
 
     pub(crate) fn heartbeat(&self, tenant: Name) {

@@ -1,9 +1,11 @@
 //! The subcommands of `paceline`: one file each, with its arguments and what it prints.
 
+mod chart;
 mod completions;
 mod config;
 mod demo;
 mod files;
+mod history;
 mod inspect;
 mod keys;
 mod man;
@@ -33,6 +35,8 @@ pub(crate) enum Command {
     Mock(mock::Args),
     /// Run scenarios in virtual time.
     Simulate(simulate::Args),
+    /// Show what happened hour by hour, from the file of run --state.
+    History(history::Args),
     /// Write a completion script for a shell.
     Completions(completions::Args),
     /// Write the manual page.
@@ -49,6 +53,7 @@ impl Command {
             Self::Inspect(args) => inspect::run(args),
             Self::Mock(args) => mock::run(args),
             Self::Simulate(args) => simulate::run(args),
+            Self::History(args) => history::run(args),
             Self::Completions(args) => completions::run(&args),
             Self::Man(args) => man::run(&args),
         }

@@ -16,9 +16,7 @@ use super::vendors::{Meaning, Part, Vendor};
 pub(crate) fn read<'a>(found: &mut Findings<'a>, vendor: &'static Vendor, headers: &'a HeaderMap) {
     let described = vendor.described;
     for (name, value) in headers {
-        if described
-            && let Some(meaning) = names::described(vendor, name.as_str())
-        {
+        if described && let Some(meaning) = names::described(vendor, name.as_str()) {
             take(found, vendor, &meaning, value.as_bytes());
         } else if let Some(meaning) = index::find(vendor, name.as_str()) {
             take(found, vendor, meaning, value.as_bytes());

@@ -16,6 +16,7 @@ pub mod events;
 pub mod explain;
 mod grants;
 pub mod groups;
+pub mod history;
 pub mod keys;
 mod loans;
 pub mod memory;
@@ -97,6 +98,7 @@ pub struct Scheduler {
     /// What would have become of what passed while it only observed.
     observed: Observed,
     throughput: Throughput,
+    diary: Option<Box<history::Diary>>,
     shedder: Shedder,
     closed: bool,
 }
@@ -155,6 +157,7 @@ impl Scheduler {
             teller: None,
             observed: Observed::default(),
             throughput: Throughput::default(),
+            diary: None,
             shedder: Shedder::default(),
             closed: false,
             settings,

@@ -43,6 +43,11 @@ impl Scheduler {
         } else {
             self.start(ticket, now);
         }
+        if let Some(diary) = &mut self.diary {
+            let attempt = &self.attempts[index];
+            let key = self.keys.key(attempt.key).fingerprint;
+            diary.on_ended(key, outcome, attempt.started.unwrap_or(now), now);
+        }
         let verdict = match self.settings.mode {
             Mode::Enforce => {
                 let learned = self.learn(index, ticket, outcome, now);

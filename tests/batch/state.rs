@@ -105,3 +105,47 @@ fn a_run_that_is_interrupted_keeps_what_it_has_learned() {
         "{text}"
     );
 }
+
+fn history(arguments: &[&str]) -> (i32, String) {
+    let mut command = std::process::Command::new(env!("CARGO_BIN_EXE_paceline"));
+    let output = command.arg("history").args(arguments).output().unwrap();
+    let text = [output.stdout, output.stderr].concat();
+    (
+        output.status.code().expect("a code"),
+        String::from_utf8(text).expect("text"),
+    )
+}
+
+#[test]
+fn what_happened_in_two_runs_is_shown_hour_by_hour_and_drawn() {
+    let folder = tempfile::tempdir().expect("a folder");
+    let path = folder.path().join("state.json");
+    let state = path.to_str().expect("UTF-8");
+    let mock = Mock::start(SILENT, &[]);
+    let attempts = |end: &Ended| end.summary()["attempts"].as_u64().expect("a number");
+    let sent = attempts(&run(&mock, state, 30)) + attempts(&run(&mock, state, 12));
+    let (code, json) = history(&["--state", state, "--json"]);
+    assert_eq!(code, 0, "{json}");
+    let json: Value = serde_json::from_str(&json).expect("JSON");
+    let hours = json.as_object().expect("by provider").values();
+    let hours: Vec<&Value> = hours.flat_map(|hours| hours.as_array().unwrap()).collect();
+    let sum = |field: &str| -> u64 { hours.iter().map(|hour| hour[field].as_u64().unwrap()).sum() };
+    assert_eq!(sum("successes"), 42);
+    assert_eq!(sum("successes") + sum("refusals") + sum("failures"), sent);
+    let svg = folder.path().join("week.svg");
+    let (code, table) = history(&["--state", state, "--svg", svg.to_str().expect("UTF-8")]);
+    assert_eq!(code, 0, "{table}");
+    assert!(
+        table.lines().count() >= 2 && table.contains("anonymous"),
+        "{table}"
+    );
+    assert!(table.contains(" ms"), "{table}");
+    let picture = fs::read_to_string(svg).expect("it was drawn");
+    assert!(
+        picture.starts_with("<svg") && picture.contains("P95"),
+        "{picture}"
+    );
+    let (code, complaint) = history(&["--state", state, "--provider", "nobody"]);
+    assert_eq!(code, 2);
+    assert!(complaint.contains("\"nobody\" is not in it"), "{complaint}");
+}

@@ -1,6 +1,5 @@
 //! `paceline simulate`: runs the scheduler against virtual providers in virtual time.
 
-mod chart;
 mod picture;
 mod table;
 

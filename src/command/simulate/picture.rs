@@ -5,7 +5,7 @@ use std::time::Duration;
 
 use paceline::sim::{self, Paceline, Run, Scenario, Trace};
 
-use super::chart::{Chart, Panel, Series, Shape};
+use crate::command::chart::{Chart, Panel, Series, Shape};
 
 /// Runs a scenario once more with a seed and draws it as SVG.
 pub(super) fn draw(name: &str, scenario: &Scenario, seed: u64) -> String {
@@ -15,6 +15,7 @@ pub(super) fn draw(name: &str, scenario: &Scenario, seed: u64) -> String {
     Chart {
         title: name.replace('-', " "),
         subtitle: subtitle(&run, seed),
+        axis: "seconds since the start",
         seconds: slice * trace.slices().len() as f64,
         slice,
         panels: vec![

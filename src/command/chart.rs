@@ -8,6 +8,8 @@ pub(super) struct Chart {
     pub(super) subtitle: String,
     /// The length of the axis of time.
     pub(super) seconds: f64,
+    /// What the axis of time counts.
+    pub(super) axis: &'static str,
     /// What one value of a series covers, in seconds.
     pub(super) slice: f64,
     pub(super) panels: Vec<Panel>,
@@ -181,13 +183,7 @@ impl Chart {
             at += step;
         }
         let middle = (LEFT + WIDTH - RIGHT) / 2.0;
-        svg.text(
-            middle,
-            y + 38.0,
-            "middle",
-            "fill=\"#555\"",
-            "seconds since the start",
-        );
+        svg.text(middle, y + 38.0, "middle", "fill=\"#555\"", self.axis);
     }
 }
 
