@@ -275,6 +275,7 @@ mod tests {
         let chart = Chart {
             title: "a < b & c".into(),
             subtitle: String::new(),
+            axis: "seconds since the start",
             seconds: 2.0,
             slice: 1.0,
             panels: vec![panel],

@@ -101,15 +101,19 @@ impl History {
         let index = match found {
             Ok(index) => index,
             Err(_) => {
-                let newest = self.hours.last().map_or(hour, |last| last.hour.max(hour));
-                let oldest = newest.saturating_sub(Self::HOURS - 1);
-                self.hours.retain(|entry| entry.hour >= oldest);
-                let same = self.hours.iter().filter(|entry| entry.hour == hour);
-                if hour < oldest || same.count() >= Self::MOST_KEYS {
+                let newest = self.hours.last().map_or(0, |last| last.hour);
+                let oldest = newest.max(hour).saturating_sub(Self::HOURS - 1);
+                if hour > newest {
+                    self.hours.retain(|entry| entry.hour >= oldest);
+                }
+                let start = self.hours.partition_point(|entry| entry.hour < hour);
+                let same = self.hours[start..].partition_point(|entry| entry.hour == hour);
+                if hour < oldest || same >= Self::MOST_KEYS {
                     return None;
                 }
-                let at =
-                    (self.hours).partition_point(|entry| (entry.hour, entry.key) < (hour, key));
+                let before =
+                    self.hours[start..start + same].partition_point(|entry| entry.key < key);
+                let at = start + before;
                 self.hours.insert(
                     at,
                     KeyHour {

@@ -165,7 +165,7 @@ fn slice(scenario: &Scenario, seed: u64) -> f64 {
     if window > slice && window < seconds / 4.0 {
         window
     } else {
-        super::chart::round_up(slice)
+        crate::command::chart::round_up(slice)
     }
 }
 
