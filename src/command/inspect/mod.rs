@@ -140,7 +140,7 @@ With --jsonl every line of stdin is a case
    \"now\": \"2026-03-10T12:00:00Z\", \"profile\": \"github\"}
 
 and is answered by a line {\"class\", \"retry_after_ms\", \"quotas\"}, in order; a line that cannot
-be read by {\"error\"}.";
+be read by {\"error\"}; empty lines are passed over.";
 
 /// As much of a response, or of a line, as is read.
 const MOST: u64 = 16 << 20;

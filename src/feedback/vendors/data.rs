@@ -143,10 +143,13 @@ pub(super) static ROWS: &[Vendor] = &[
         also: &["brave"],
         hosts: &["api.search.brave.com"],
         notes: "Limit, remaining, reset and policy as lists: a second and a month; 0 is unlimited.",
-        codes: &[
-            Code("QUOTA_LIMITED", Says::Quota),
-            Code("QUOTA_EXCEEDED", Says::Quota),
-        ],
+        own: Own {
+            codes: &[
+                Code("QUOTA_LIMITED", Says::Quota),
+                Code("QUOTA_EXCEEDED", Says::Quota),
+            ],
+            ..Own::NONE
+        },
         ..Vendor::NONE
     },
     Vendor {
