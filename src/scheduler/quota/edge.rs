@@ -230,6 +230,11 @@ impl Edge {
         self.was_refused
     }
 
+    /// Whether no idea of what begins a window has predicted one for long.
+    pub(super) fn is_hopeless(&self) -> bool {
+        self.clocked.doubt() >= HOPELESS && self.asked.doubt() >= HOPELESS
+    }
+
     /// A request was sent.
     pub(super) fn on_sent(&mut self, jitter: f64, now: Time) {
         if self.assumed.is_some() && self.first.is_none() {
@@ -273,10 +278,12 @@ impl Edge {
             return Seeing::Past;
         }
         self.withdraw();
-        self.clocked.on_failed();
-        self.asked.on_failed();
         self.opened = None;
         self.misled |= sight.sent > told.1.plus_secs(slack(sight.jitter));
+        if self.late == 0 && !self.misled {
+            self.clocked.on_failed();
+            self.asked.on_failed();
+        }
         self.seen = self.seen.max(sight.sent);
         let pause = SOON * f64::from(1_u32 << self.late.min(7));
         self.late += 1;
@@ -505,6 +512,8 @@ const LONG: f64 = 1000.0;
 const SLACK: f64 = 0.02;
 /// In seconds: nobody tells a shorter window in whole seconds.
 const LEAST_WINDOW: f64 = 0.1;
+/// Failures of late that no change of a limit explains.
+const HOPELESS: f64 = 2.0;
 /// Clocks drift: counting longer brings nothing.
 const LONGEST_COUNT: f64 = 256.0;
 /// One refusal can be another client; a wrong belief that the whole limit is back costs a refusal

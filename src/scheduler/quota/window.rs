@@ -115,7 +115,7 @@ impl Window {
                 self.doubted = false;
             }
         }
-        if self.longest < 0.5 * before {
+        if before.is_finite() && self.longest < 0.5 * before {
             Counted::FarFewer
         } else {
             Counted::Fits
@@ -228,6 +228,13 @@ impl Window {
             (self.shortest, self.longest) = (0.0, f64::INFINITY);
         }
         self.returned = false;
+    }
+
+    /// Its length as it seemed to another law, if nothing better is known.
+    pub(super) fn suppose_length(&mut self, longest: f64) {
+        if !self.is_known() {
+            self.longest = longest.max(self.shortest);
+        }
     }
 
     pub(super) fn relearn_length(&mut self) {

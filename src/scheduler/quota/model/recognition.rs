@@ -163,8 +163,12 @@ impl Quota {
             return false;
         };
         let since = self.sends.since(last.order) - self.sends.since(seen.order);
+        // A window of about a second cannot be told to have moved in whole ones: then its count alone
+        // must say it, and few could mean anything.
+        let moved = seen.reset.earliest > last.reset.earliest.plus_secs(0.5 * last.reset.width());
+        let coarse = last.reset.width() > 0.5 * self.window.longest() && self.limit >= MANY;
         let started = seen.at.plus_secs(LEAST_SHIFT) >= last.reset.earliest
-            && seen.reset.earliest > last.reset.earliest.plus_secs(0.5 * last.reset.width())
+            && (moved || coarse)
             && seen.remaining >= self.limit - since - doubt - 2.0
             && seen.remaining + 0.5 < self.limit.max(2.0);
         if started {
@@ -200,8 +204,22 @@ impl Quota {
         self.edge = Some(edge);
     }
 
+    /// Windows do not start where any idea of their starts has them.
+    pub(super) fn become_sliding(&mut self) {
+        self.law = Law::Sliding;
+        if let Some(length) = self.edge.take().and_then(|edge| edge.length()) {
+            self.window.suppose_length(length);
+        }
+        self.never_fixed = true;
+        self.odd_counts = 0;
+        self.window.relearn_length();
+        self.level = self.level.min(0.0);
+        self.epoch += 1;
+    }
+
     fn become_bucket(&mut self) {
         self.law = Law::Bucket;
+        self.edge = None;
         self.refill = Refill::since(self.last.clone());
     }
 }
@@ -210,4 +228,6 @@ impl Quota {
 const LEAST_SHIFT: f64 = 0.004;
 /// Counts that no sliding window explains, before it is taken for a bucket: other causes (a refund,
 /// another client) do not come three times.
-const ODD_COUNTS: u32 = 3;
+pub(super) const ODD_COUNTS: u32 = 3;
+/// A limit of which all and most can be told apart.
+const MANY: f64 = 8.0;

@@ -11,7 +11,8 @@ use crate::scheduler::timing::Timing;
 use super::super::edge::Edge;
 use super::super::reading::Seen;
 use super::super::sight::{Count, Seeing, Sight};
-use super::{Law, Origin, Quota};
+use super::recognition::ODD_COUNTS;
+use super::{Origin, Quota};
 
 impl Quota {
     /// A new window begins when it must have by our clock. What was sent since it may have begun
@@ -80,6 +81,10 @@ impl Quota {
                 };
                 self.notice_disorder(off, origin, timing, now);
                 self.correct(off);
+                if off >= 1.0 + doubt && seeing == Seeing::Same && newer {
+                    // Something came back though no window began.
+                    self.odd_counts += 1;
+                }
                 // All that was answered is counted in the least that was told; of the others each
                 // may be counted in it or not.
                 self.least_told = self.least_told.min(seen.remaining);
@@ -89,7 +94,10 @@ impl Quota {
                 }
             }
         }
-        if origin.refused && seeing != Seeing::Late {
+        let hopeless = self.edge.as_ref().is_some_and(Edge::is_hopeless);
+        if hopeless || self.odd_counts >= ODD_COUNTS {
+            self.become_sliding();
+        } else if origin.refused && seeing != Seeing::Late {
             self.on_refused_afresh(seen);
         }
     }
@@ -102,12 +110,7 @@ impl Quota {
             .as_mut()
             .is_some_and(|edge| edge.is_disproved_by_refusal(longest, seen.at));
         if disproved {
-            self.law = Law::Sliding;
-            self.edge = None;
-            self.never_fixed = true;
-            self.window.relearn_length();
-            self.level = self.level.min(0.0);
-            self.epoch += 1;
+            self.become_sliding();
         }
     }
 
