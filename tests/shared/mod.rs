@@ -11,6 +11,7 @@ mod provider;
 mod replicas;
 mod server;
 mod suite;
+mod telling;
 #[cfg(feature = "cli")]
 mod tls;
 #[cfg(feature = "cli")]

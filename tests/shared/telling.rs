@@ -1,0 +1,199 @@
+//! What limiters tell each other through a store.
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use http::{HeaderMap, StatusCode};
+use paceline::scheduler::events::{Because, What};
+use paceline::scheduler::pace::PaceSettings;
+use paceline::shared::{MemoryStore, Sharing};
+use paceline::{Ask, Limiter};
+
+use super::limiters::{plain, sharing};
+use super::server::{Kind, Server};
+
+/// Sends once and answers with what the provider says.
+async fn send(limiter: &Limiter, status: u16, headers: &[(&'static str, &'static str)]) {
+    let headers: HeaderMap = headers
+        .iter()
+        .map(|&(name, value)| (http::HeaderName::from_static(name), value.parse().unwrap()))
+        .collect();
+    let ask = Ask::new().replay(paceline::Replay::Never);
+    let permit = limiter.acquire(ask).await.unwrap();
+    let outcome = permit.outcome(StatusCode::from_u16(status).unwrap(), &headers, None);
+    drop(permit.complete(&outcome));
+}
+
+/// How a limiter receives an ask that may wait for 50 ms.
+async fn refusal(limiter: &Limiter) -> Option<paceline::Error> {
+    let ask = Ask::new().deadline(Duration::from_millis(50));
+    limiter.acquire(ask).await.err()
+}
+
+async fn eventually(limiter: &Limiter, is_so: impl Fn(&Option<paceline::Error>) -> bool) {
+    for _ in 0..100 {
+        let refusal = refusal(limiter).await;
+        if is_so(&refusal) {
+            return;
+        }
+        tokio::time::sleep(Duration::from_millis(20)).await;
+    }
+    panic!("{:?}", refusal(limiter).await);
+}
+
+async fn penalties_and_faults_are_known_everywhere(sharing: impl Fn() -> Sharing) {
+    let key = || paceline::ApiKey::bearer("s3cret-w0rd");
+    let replica = || plain().key(key()).shared(sharing()).build().unwrap();
+    let (a, b) = (replica(), replica());
+    // Both are there before anything is known.
+    send(&a, 200, &[]).await;
+    send(&b, 200, &[]).await;
+    send(&a, 429, &[("retry-after", "30")]).await;
+    eventually(&b, |error| {
+        error
+            .as_ref()
+            .is_some_and(paceline::Error::is_all_keys_parked)
+    })
+    .await;
+    // Who comes later knows it too.
+    let late = replica();
+    eventually(&late, |error| {
+        error
+            .as_ref()
+            .is_some_and(paceline::Error::is_all_keys_parked)
+    })
+    .await;
+    // Another key knows nothing of it.
+    let other = plain()
+        .key(paceline::ApiKey::bearer("0ther"))
+        .shared(sharing())
+        .build()
+        .unwrap();
+    assert!(refusal(&other).await.is_none());
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn penalties_reach_all_through_a_server() {
+    for kind in [Kind::Valkey, Kind::OldRedis] {
+        let server = Server::start(kind);
+        penalties_and_faults_are_known_everywhere(|| sharing(&server)).await;
+        let keys = server.keys();
+        assert!(keys.iter().all(|(_, left)| *left != -1), "{keys:?}");
+    }
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn penalties_reach_all_in_one_process() {
+    let store = Arc::new(MemoryStore::new());
+    let sharing = || Sharing::new(Arc::clone(&store), "api.example.com").unwrap();
+    penalties_and_faults_are_known_everywhere(sharing).await;
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_key_that_is_revoked_for_one_is_revoked_for_all_until_it_is_restored() {
+    let server = Server::start(Kind::Valkey);
+    let keys = || ["first", "second"].map(paceline::ApiKey::bearer);
+    let replica = || {
+        plain()
+            .keys(keys())
+            .shared(sharing(&server))
+            .build()
+            .unwrap()
+    };
+    let (a, b) = (replica(), replica());
+    send(&a, 200, &[]).await;
+    send(&b, 200, &[]).await;
+    let mut changes = b.changes();
+    let permit = a.acquire(Ask::new()).await.unwrap();
+    let body = br#"{"error":{"message":"this API key has been revoked"}}"#;
+    let outcome = permit.outcome(StatusCode::UNAUTHORIZED, &HeaderMap::new(), Some(body));
+    drop(permit.complete(&outcome));
+    let mut retired = false;
+    for _ in 0..100 {
+        tokio::time::sleep(Duration::from_millis(20)).await;
+        while let Some(change) = changes.try_next() {
+            retired |= matches!(change.what, What::Retired(_));
+        }
+        if retired {
+            break;
+        }
+    }
+    assert!(retired, "the other does not hear of it");
+    // The other key serves all that is sent from now on.
+    for _ in 0..4 {
+        send(&b, 200, &[]).await;
+    }
+}
+
+async fn what_one_learned_is_known_everywhere(sharing: impl Fn() -> Sharing) {
+    let key = || paceline::ApiKey::bearer("s3cret-w0rd");
+    let replica = || {
+        let builder = plain().pace(PaceSettings::Learned).key(key());
+        builder.shared(sharing()).build().unwrap()
+    };
+    let a = replica();
+    // The server says what is left; and it refuses without a word what is sent beside that.
+    let told = [
+        ("x-ratelimit-limit-requests", "100"),
+        ("x-ratelimit-remaining-requests", "0"),
+        ("x-ratelimit-reset-requests", "40s"),
+    ];
+    send(&a, 200, &told).await;
+    a.close().await;
+    // It restarts, and another process begins: both know.
+    for _ in 0..2 {
+        let late = replica();
+        eventually(&late, |error| {
+            error.as_ref().is_some_and(paceline::Error::is_deadline)
+        })
+        .await;
+        late.close().await;
+    }
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn what_a_server_told_one_survives_restarts_and_reaches_all_through_a_server() {
+    for kind in [Kind::Valkey, Kind::OldRedis] {
+        let server = Server::start(kind);
+        what_one_learned_is_known_everywhere(|| sharing(&server)).await;
+        let keys = server.keys();
+        assert!(keys.iter().all(|(_, left)| *left != -1), "{keys:?}");
+    }
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_rate_that_one_learned_survives_its_end() {
+    let server = Server::start(Kind::Valkey);
+    let replica = || {
+        let builder = plain().pace(PaceSettings::Learned);
+        builder.shared(sharing(&server)).build().unwrap()
+    };
+    let first = replica();
+    let mut changes = first.changes();
+    let mut learned = false;
+    for round in 0..200 {
+        send(&first, if round % 10 == 9 { 429 } else { 200 }, &[]).await;
+        while let Some(change) = changes.try_next() {
+            learned |= matches!(change.what, What::Pace { .. });
+        }
+        if learned && round > 40 {
+            break;
+        }
+    }
+    assert!(learned, "nothing was learned");
+    first.close().await;
+    let second = replica();
+    let mut changes = second.changes();
+    let from_others =
+        |what: &What| matches!(what, What::Pace { why: Because::Shared, to, .. } if to.is_finite());
+    for _ in 0..100 {
+        send(&second, 200, &[]).await;
+        tokio::time::sleep(Duration::from_millis(20)).await;
+        while let Some(change) = changes.try_next() {
+            if from_others(&change.what) {
+                return;
+            }
+        }
+    }
+    panic!("the second hears of no rate");
+}
