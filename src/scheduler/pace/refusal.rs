@@ -32,6 +32,8 @@ struct Case<'a> {
     knocks: u32,
     asked_to_wait: bool,
     alone: bool,
+    /// Every key that shares the bracket is refused.
+    all_blocked: bool,
     scene: &'a Scene<'a>,
 }
 
@@ -167,6 +169,10 @@ impl Learned {
             knocks,
             asked_to_wait: self.asked_to_wait,
             alone: scene.keys <= 1,
+            all_blocked: self.keys.iter().enumerate().all(|(other, its)| {
+                let shares = its.bracket == track.bracket && !its.out;
+                other == key || !shares || its.evidence.blocked
+            }),
             scene,
         }
     }
@@ -303,14 +309,19 @@ impl KeyPace {
         if self.refused_in_a_row >= 2 || bracket.credit < SINGLE_CREDIT {
             bracket.lower_high(case.momentary);
         }
+        let (since, sent) = self.evidence.segment_before(case.sent);
+        let mean = (sent + 1.0) / case.sent.secs_since(since).max(TICK);
         if case.alone || bracket.credit < SINGLE_CREDIT {
-            let (since, sent) = self.evidence.segment_before(case.sent);
-            let mean = (sent + 1.0) / case.sent.secs_since(since).max(TICK);
             bracket.high = bracket.high.min(1.02 * mean).max(0.5 * bracket.low);
-            let blocked = case.sent.secs_since(self.evidence.block_began);
-            if blocked * mean > WINDOW_BLOCK && blocked > 0.25 * self.backoff {
-                bracket.windowed = true;
-            }
+        }
+        let blocked = case.sent.secs_since(self.evidence.block_began);
+        // What all keys are refused for is no matter of one that took the others' share.
+        let counts = case.alone || bracket.credit < SINGLE_CREDIT || case.all_blocked;
+        if counts && blocked * mean > WINDOW_BLOCK && blocked > 0.25 * self.backoff {
+            bracket.windowed = true;
+        }
+        if bracket.windowed && case.all_blocked {
+            bracket.high = 1.02 * mean;
         }
         bracket.uncross(0.98);
         if !early {
