@@ -114,7 +114,8 @@ impl Learned {
         let window = bracket.window.as_mut()?;
         let jitter = scene.timing.jitter();
         let segment = track.evidence.segment.unwrap_or(sent);
-        let again = window.on_refused(&track.evidence.sends, segment, jitter, sent);
+        let may_try = self.budget.allows();
+        let again = window.on_refused(&track.evidence.sends, segment, jitter, may_try, sent);
         let from = bracket.pace;
         let to = window.rate();
         bracket.pace = to;

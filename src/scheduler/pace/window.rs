@@ -112,6 +112,7 @@ impl SilentWindow {
         sends: &Sends,
         segment: Time,
         jitter: f64,
+        may_try: bool,
         sent: Time,
     ) -> Option<(Time, f64)> {
         self.quiet = 0.0;
@@ -129,7 +130,16 @@ impl SilentWindow {
         let start = oldest.filter(|_| self.confirmed).unwrap_or(segment);
         let age = sent.secs_since(start);
         let again = if age + jitter < self.longest {
-            self.longest
+            // Used up: it may come back before the long end.
+            let trial = f64::midpoint(self.shortest.max(age), self.longest);
+            if may_try && self.is_wide(jitter) {
+                trial
+            } else {
+                self.longest
+            }
+        } else if age < SHORT_OF * self.longest {
+            // A little too soon: jitter, or the first of it was later than it seemed.
+            self.longest.mul_add(SHORT_OF, 2.0 * jitter)
         } else if std::mem::take(&mut self.confirmed) {
             // It has held before: a little more may do.
             1.01 * age + 2.0 * jitter
@@ -158,6 +168,8 @@ const USUAL_LENGTHS: [f64; 26] = [
 ];
 /// In seconds: longer is not waited without a try.
 const LONGEST_STEP: f64 = 600.0;
+/// Of the length: refused within it, the length was nearly right.
+const SHORT_OF: f64 = 1.05;
 /// Of the length: less is not worth a refusal.
 const WIDE: f64 = 0.03;
 const LONGER: f64 = 1.03;
@@ -209,7 +221,7 @@ mod tests {
         let sends = sent(&[]);
         (0..3).for_each(|i| window.on_accepted(&sends, 0.005, true, at(f64::from(i))));
         assert_eq!(window.limit, 2.0);
-        assert_eq!(window.on_refused(&sends, at(0.0), 0.005, at(9.0)), None);
+        assert_eq!(window.on_refused(&sends, at(0.0), 0.005, true, at(9.0)), None);
         assert_eq!(window.limit, 1.0);
     }
 
@@ -217,7 +229,7 @@ mod tests {
     fn a_refusal_is_answered_by_the_next_round_length() {
         let mut window = SilentWindow::new(2.0, 0.5, 0.6);
         let sends = sent(&[0.0, 0.01]);
-        let again = window.on_refused(&sends, at(0.0), 0.005, at(0.62));
+        let again = window.on_refused(&sends, at(0.0), 0.005, true, at(0.65));
         assert_eq!(again, Some((at(0.0), 0.75)));
     }
 
