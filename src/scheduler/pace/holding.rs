@@ -6,7 +6,7 @@ use crate::scheduler::time::Time;
 use super::evidence::TICK;
 use super::learned::Learned;
 use super::window::SilentWindow;
-use super::{Changed, KNOCK_MEMORY, POOLED_COUNTS, Scene, Stamp};
+use super::{Changed, KNOCK_MEMORY, POOLED_COUNTS, Scene, Stamp, WINDOW_BLOCK};
 
 impl Learned {
     /// The first success after a block ends a segment of the key's history. Where the limit is like
@@ -38,9 +38,11 @@ impl Learned {
         let bracket = &mut self.brackets[track.bracket];
         let window = bracket.window.take();
         let known = window.as_ref().map(SilentWindow::rate);
+        let mean = held / span;
+        let contradicts = track.refused_in_a_row >= 2 && held >= MANY && mean > 2.0 * bracket.high;
+        bracket.windowed |= contradicts && block * mean > WINDOW_BLOCK;
         if !bracket.windowed && window.is_none() {
-            let mean = held / span;
-            if track.refused_in_a_row >= 2 && held >= MANY && mean > 2.0 * bracket.high {
+            if contradicts {
                 // Refused and refused although much went before: a window does that, too. If it was
                 // one, more goes now; if not, one refusal tells.
                 bracket.high = mean;

@@ -281,5 +281,7 @@ impl Changed {
 
 /// In seconds: bans seen in the wild count refusals over seconds to tens of seconds.
 const KNOCK_MEMORY: f64 = 5.0;
+/// Blocked for longer than this many periods although the mean is fine: a window.
+const WINDOW_BLOCK: f64 = 30.0;
 /// With other keys beside, fewer accepted may be their doing: they share an account's tokens.
 const POOLED_COUNTS: f64 = 6.0;

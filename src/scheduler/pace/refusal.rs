@@ -8,7 +8,7 @@ use super::bracket::Bracket;
 use super::evidence::TICK;
 use super::learned::{KeyPace, Learned};
 use super::window::usual_length_after;
-use super::{Changed, KNOCK_MEMORY, POOLED_COUNTS, Refused, Scene, Stamp};
+use super::{Changed, KNOCK_MEMORY, POOLED_COUNTS, Refused, Scene, Stamp, WINDOW_BLOCK};
 
 /// How long the server asked to wait, as the pace uses it.
 #[derive(Clone, Copy, Debug)]
@@ -429,8 +429,6 @@ const LONGEST_BACKOFF: f64 = 60.0;
 const SINGLE_CREDIT: f64 = 1.5;
 /// A probe that was refused after fewer than this says nothing about the pace before it.
 const PROBE_COUNTS: f64 = 8.0;
-/// Blocked for longer than this many periods although the mean is fine: a window.
-const WINDOW_BLOCK: f64 = 30.0;
 /// Refusals in a row of one key of a group: by chance 4^-3 for four keys.
 const ODD_OF_MANY: u32 = 4;
 const ODD_OF_TWO: u32 = 5;
