@@ -221,7 +221,10 @@ mod tests {
         let sends = sent(&[]);
         (0..3).for_each(|i| window.on_accepted(&sends, 0.005, true, at(f64::from(i))));
         assert_eq!(window.limit, 2.0);
-        assert_eq!(window.on_refused(&sends, at(0.0), 0.005, true, at(9.0)), None);
+        assert_eq!(
+            window.on_refused(&sends, at(0.0), 0.005, true, at(9.0)),
+            None
+        );
         assert_eq!(window.limit, 1.0);
     }
 
