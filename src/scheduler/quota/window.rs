@@ -171,6 +171,18 @@ impl Window {
         })
     }
 
+    /// The same if the window is as long as the middle of what it may be; none if that is known well
+    /// enough.
+    pub(super) fn trial_of(&self, mut amount: f64, jitter: f64) -> Option<Time> {
+        let wide = self.longest - self.shortest > WIDE * self.longest + 2.0 * jitter;
+        let age = f64::midpoint(self.shortest, self.longest);
+        let mut counting = self.counting.iter().filter(|_| wide && self.is_known());
+        counting.find_map(|&(at, cost)| {
+            amount -= cost;
+            (amount <= 1e-9).then(|| at.plus_secs(age + jitter))
+        })
+    }
+
     /// What was sent until `moment` has come back already. Answers how much it was.
     pub(super) fn take_until(&mut self, moment: Time) -> f64 {
         let mut back = 0.0;
@@ -327,6 +339,8 @@ const LIKELY: f64 = 0.9;
 const DOUBTED: f64 = 2.0;
 /// Of a given length: what has not come back by then comes back when it was told.
 const TEST_AT: f64 = 0.85;
+/// Of the length: less is not worth a refusal.
+const WIDE: f64 = 0.1;
 /// In seconds: rounding to milliseconds on both sides is no contradiction.
 const SLACK: f64 = 0.002;
 /// Counts in a row that show sends older than the window to count: others cause single ones.

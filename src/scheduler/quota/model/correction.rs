@@ -4,7 +4,7 @@ use crate::scheduler::time::Time;
 use crate::scheduler::timing::Timing;
 
 use super::super::reading::{Seen, Told};
-use super::{Law, Mark, Origin, Quota};
+use super::{FEW, Law, Mark, Origin, Quota};
 
 impl Quota {
     /// A refusal is a fresh reading of an empty counter: the server took nothing for the request,
@@ -25,6 +25,8 @@ impl Quota {
             && edge.on_refused(origin.order)
         {
             self.tries -= 1.0;
+        } else if self.law == Law::Sliding && self.limit < FEW {
+            self.tries = (self.tries - 1.0).max(0.0);
         }
         self.hinted |= origin.hinted;
         self.adjust(origin.order, -origin.cost);

@@ -424,6 +424,8 @@ impl Quota {
 
 /// Sums of floats are compared with this much room.
 const EPSILON: f64 = 1e-9;
+/// A limit below it leaves nothing to keep back and ask with, and no counts to tell a refill by.
+const FEW: f64 = 2.0;
 /// Refusals spent on finding the edges of windows: two at first, as halving a second takes about
 /// five questions of which half are refused, and then one of 200 requests.
 const FIRST_TRIES: f64 = 2.0;

@@ -6,7 +6,7 @@ use crate::scheduler::timing::Timing;
 
 use super::super::edge::Edge;
 use super::super::reading::{Seen, Span};
-use super::{EPSILON, Law, Quota};
+use super::{EPSILON, FEW, Law, Quota};
 
 impl Quota {
     /// The earliest moment for a send of this cost. Needs an up-to-date level.
@@ -38,10 +38,17 @@ impl Quota {
                     return now;
                 }
                 let asking = || self.scout(last.reset.latest.plus_secs(jitter));
-                self.window
-                    .return_of(need, jitter)
-                    .unwrap_or_else(asking)
-                    .max(now)
+                let at = self.window.return_of(need, jitter).unwrap_or_else(asking);
+                // With few to keep back nothing would ever show that it is shorter than told.
+                let tries = demand > 0.0 && self.limit < FEW && self.tries >= 1.0;
+                let told = last.reset.latest.secs_since(last.at);
+                let early = if self.window.is_known() {
+                    self.window.trial_of(need, jitter)
+                } else {
+                    Some(last.at.plus_secs(0.5 * told))
+                };
+                let early = early.filter(|_| tries && timing.refuses_fast());
+                at.min(early.map_or(at, |early| self.scout(early))).max(now)
             }
             Law::Fixed => self.ready_fixed(cost, demand, timing, now),
         }

@@ -6,7 +6,7 @@ use super::super::edge::Edge;
 use super::super::reading::Seen;
 use super::super::refill::Refill;
 use super::super::window::Counted;
-use super::{Law, Origin, Quota};
+use super::{FEW, Law, Origin, Quota};
 
 /// How old sends are that the server does or does not count, in seconds.
 #[derive(Clone, Copy, Debug)]
@@ -67,6 +67,18 @@ impl Quota {
         newer: bool,
         jitter: f64,
     ) {
+        if self.is_no_window(seen, origin) {
+            self.never_fixed = true;
+            self.edge = None;
+            self.window.give_in();
+            if self.limit < FEW {
+                // Nothing but the time from one to the next tells its rate.
+                self.law = Law::Sliding;
+            } else {
+                self.become_bucket();
+            }
+            return;
+        }
         match self.law {
             Law::Unknown => self.law_of_moving_reset(seen, newer, jitter),
             Law::Sliding => {
@@ -90,6 +102,17 @@ impl Quota {
         }
     }
 
+    /// Whether far more was granted within a second than any window of a second grants. Whoever
+    /// tells resets in whole seconds counts in whole seconds, or it is a bucket.
+    fn is_no_window(&self, seen: &Seen, origin: &Origin) -> bool {
+        let open = self.law != Law::Bucket && !self.never_fixed;
+        if !open || seen.reset.exact || origin.refused || self.window.given().is_some() {
+            return false;
+        }
+        let lately = origin.at.plus_secs(-CROWDED_WITHIN);
+        self.sends.between(lately, origin.at) > CROWDED * self.limit + 1.5
+    }
+
     /// A bucket's reset is the time until it is full: it grows with what is used. A window's is a
     /// moment, which stays where it is until it comes.
     fn law_of_moving_reset(&mut self, seen: &Seen, newer: bool, jitter: f64) {
@@ -106,7 +129,7 @@ impl Quota {
         if later.at.plus_secs(LEAST_SHIFT) >= earlier.reset.earliest {
             // Something came back between the two, whatever the law. Where resets are too coarse to
             // tell more, counts will: they find the length of a window, and a bucket is like one.
-            if seen.reset.exact {
+            if seen.reset.exact && self.limit >= FEW {
                 if self.refill.is_likely() {
                     self.law = Law::Bucket;
                 }
@@ -231,3 +254,7 @@ const LEAST_SHIFT: f64 = 0.004;
 pub(super) const ODD_COUNTS: u32 = 3;
 /// A limit of which all and most can be told apart.
 const MANY: f64 = 8.0;
+/// In seconds: less than a second by what jitter adds.
+const CROWDED_WITHIN: f64 = 0.9;
+/// Times the limit: as much grants a window that starts anew within that second.
+const CROWDED: f64 = 2.0;
