@@ -112,6 +112,10 @@ impl Run<'_> {
             let past = client.outage.past(now);
             summary.outages += past.count;
             summary.outage_ms += past.time.as_millis() as u64;
+            let seen = client.limiter.explain().observed;
+            if seen.passed > 0 {
+                summary.observed.get_or_insert_default().add(&seen);
+            }
         }
         let names = &self.options.key_names;
         let known = self.board.keys().chain(names.keys().copied());

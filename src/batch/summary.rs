@@ -6,6 +6,8 @@ use std::time::Duration;
 
 use serde::Serialize;
 
+use crate::scheduler::mode::Observed;
+
 use super::ids::Counts;
 use super::signals::Signal;
 use super::tally::{Tally, Why};
@@ -84,6 +86,8 @@ pub struct Summary {
     pub outages: u64,
     /// The time of all outages.
     pub outage_ms: u64,
+    /// What would have been held back, refused or repeated, if limits were only observed.
+    pub observed: Option<Observed>,
     /// From start to end, in milliseconds.
     pub elapsed_ms: u64,
     /// Records a second.
@@ -143,6 +147,7 @@ impl Summary {
                 .collect(),
             outages: 0,
             outage_ms: 0,
+            observed: None,
             refused_keys: BTreeMap::new(),
             key_notes: BTreeMap::new(),
             left: counts.map(|counts| counts.lines - counts.last),
@@ -237,6 +242,9 @@ impl fmt::Display for Summary {
                 "away",
                 &format_args!("the provider, {} {times}, {time} in all", self.outages),
             )?;
+        }
+        if let Some(observed) = &self.observed {
+            row("observed", observed)?;
         }
         let elapsed = Rounded(Duration::from_millis(self.elapsed_ms));
         row(

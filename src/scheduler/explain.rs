@@ -400,15 +400,7 @@ impl fmt::Display for Explanation {
         more(f, self.more_tenants, "tenants")?;
         let seen = &self.observed;
         if seen.passed > 0 {
-            write!(
-                f,
-                "\nobserved: {} passed, {} would have been held ({} in all), {} refused, {} repeated",
-                seen.passed,
-                seen.held,
-                Short(seen.held_for),
-                seen.refused,
-                seen.repeats
-            )?;
+            write!(f, "\nobserved: {seen}")?;
         }
         Ok(())
     }
@@ -500,7 +492,7 @@ fn more(f: &mut fmt::Formatter<'_>, count: usize, what: &str) -> fmt::Result {
 }
 
 /// A duration as people say it: milliseconds below a second, tenths below a minute.
-struct Short(Duration);
+pub(super) struct Short(pub(super) Duration);
 
 impl fmt::Display for Short {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {

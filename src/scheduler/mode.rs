@@ -14,6 +14,7 @@ use crate::config::{Settings, SettingsError};
 
 use super::Scheduler;
 use super::events::{KeyId, Outcome, Reason, Refusal, Ticket, What};
+use super::explain::Short;
 use super::queue::LaneId;
 use super::retry::{self, Judgement, Tried};
 use super::time::Time;
@@ -80,6 +81,36 @@ impl Observed {
             Some((_, count)) => *count += 1,
             None => self.reasons.push((reason, 1)),
         }
+    }
+
+    /// Counts what another has seen too.
+    #[cfg(feature = "cli")]
+    pub(crate) fn add(&mut self, other: &Self) {
+        self.passed += other.passed;
+        self.held += other.held;
+        self.held_for = self.held_for.saturating_add(other.held_for);
+        self.refused += other.refused;
+        self.repeats += other.repeats;
+        for (reason, count) in &other.reasons {
+            match self.reasons.iter_mut().find(|(known, _)| known == reason) {
+                Some((_, known)) => *known += count,
+                None => self.reasons.push((reason.clone(), *count)),
+            }
+        }
+    }
+}
+
+impl fmt::Display for Observed {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(
+            f,
+            "{} passed, {} would have been held ({} in all), {} refused, {} repeated",
+            self.passed,
+            self.held,
+            Short(self.held_for),
+            self.refused,
+            self.repeats
+        )
     }
 }
 

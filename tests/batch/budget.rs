@@ -78,3 +78,19 @@ fn a_budget_that_nothing_counts_against_is_said_to_be_none() {
     assert_eq!((end.code(), server.calls().len()), (0, 3));
     assert!(end.stderr.contains("nothing to count"), "{}", end.stderr);
 }
+
+#[test]
+fn what_would_have_been_held_back_is_in_the_summary() {
+    let server = server();
+    let options = ["--observe", "--rate", "1/1h"];
+    let batch = Batch::new(&lines(10), &server.url()).with(&options);
+    let end = batch.run();
+    assert_eq!(
+        (end.code(), server.calls().len()),
+        (0, 10),
+        "{}",
+        end.stderr
+    );
+    let part = "observed      10 passed, 9 would have been held";
+    assert!(end.stderr.contains(part), "{}", end.stderr);
+}
