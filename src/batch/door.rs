@@ -192,6 +192,11 @@ impl Mark {
         self.attempts.load(Relaxed)
     }
 
+    /// Whether it was sent as often as it may be.
+    pub(crate) fn is_used_up(&self, most: Option<u16>) -> bool {
+        most.is_some_and(|most| self.attempts() >= most.into())
+    }
+
     /// How many of them the server refused.
     pub(crate) fn refused(&self) -> u32 {
         self.refused.load(Relaxed)
@@ -227,6 +232,8 @@ pub(crate) struct AtTheDoor {
     pub(crate) door: Arc<Door>,
     pub(crate) outage: Arc<Outage>,
     pub(crate) clock: Clock,
+    /// A line is sent no more often, however often it comes to the door.
+    pub(crate) max_attempts: Option<u16>,
 }
 
 #[async_trait]
@@ -244,9 +251,10 @@ impl Middleware for AtTheDoor {
             return Err(reqwest_middleware::Error::middleware(Stopping));
         }
         let began = self.clock.now();
-        if self.outage.lasts(began) > Duration::ZERO && !mark.probes.load(Relaxed) {
-            // It was in the queue when the outage began. To the limiter it is as if nobody had
-            // taken up its turn.
+        let queued = self.outage.lasts(began) > Duration::ZERO && !mark.probes.load(Relaxed);
+        if queued || mark.is_used_up(self.max_attempts) {
+            // It was in the queue when the outage began, or has been sent as often as it may. To the
+            // limiter it is as if nobody had taken up its turn.
             mark.turned_back.store(true, Relaxed);
             let back = crate::Error::refused(Refusal::Closed, None, None, false);
             return Err(reqwest_middleware::Error::middleware(back));

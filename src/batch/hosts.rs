@@ -65,6 +65,7 @@ struct Maker {
     clock: Clock,
     shared: Option<Sharing>,
     patience: Option<Duration>,
+    max_attempts: Option<u16>,
     /// What earlier runs had learned.
     state: Option<Arc<StateFile>>,
 }
@@ -124,6 +125,7 @@ impl Hosts {
             clock,
             shared: options.shared.clone(),
             patience: options.max_outage,
+            max_attempts: options.max_attempts,
             state,
         };
         let home = home_of(options, first);
@@ -315,6 +317,7 @@ impl Maker {
                 door: Arc::clone(&self.door),
                 outage: Arc::clone(&outage),
                 clock: self.clock,
+                max_attempts: self.max_attempts,
             })
             .build();
         Ok(Arc::new(Client {

@@ -230,7 +230,13 @@ impl Sender {
                 if matches!(reply, Reply::Answer(_)) {
                     last = (Some(reply.not_final()), report);
                 }
-                continue;
+                if !mark.is_used_up(self.max_attempts) {
+                    continue;
+                }
+                if let (None, Some((cause, sent))) = (&last.0, mark.broke()) {
+                    last.0 = Some(Reply::network(cause, sent).not_final());
+                }
+                return last;
             }
             let why = report.as_ref().and_then(|report| report.why);
             match self.next(client, &line, &reply, why) {
@@ -291,7 +297,7 @@ impl Sender {
         let retry = &client.settings.retry;
         let sent = line.mark.attempts();
         let in_time = |most| now.since(line.start) < most;
-        let bounded = self.max_attempts.is_some_and(|most| sent >= most.into());
+        let bounded = line.mark.is_used_up(self.max_attempts);
         let may = !self.door.is_shut() && client.settings.max_wait.is_none_or(in_time);
         match trouble {
             Trouble::Refused => {

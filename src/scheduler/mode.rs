@@ -94,7 +94,7 @@ impl Observed {
         for (reason, count) in &other.reasons {
             match self.reasons.iter_mut().find(|(known, _)| known == reason) {
                 Some((_, known)) => *known += count,
-                None => self.reasons.push((reason.clone(), *count)),
+                None => self.reasons.push((*reason, *count)),
             }
         }
     }
