@@ -65,6 +65,9 @@ impl Gates<'_> {
         };
         let mut best: Option<(u64, KeyId)> = None;
         let mut soonest = (Time::NEVER, Reason::Fault);
+        // Of a key that may open at any moment: then nothing is certain, whatever the others wait
+        // for.
+        let mut open_soon = None;
         let mut opens: SmallVec<[Time; 8]> = SmallVec::new();
         for key in self.keys.ids().skip(whole) {
             if lane.pin.is_some_and(|pin| pin != key) {
@@ -88,6 +91,9 @@ impl Gates<'_> {
                     if until < soonest.0 || (until == soonest.0 && reason != Reason::Fault) {
                         soonest = (until, reason);
                     }
+                    if !is_certain(reason) {
+                        open_soon.get_or_insert(reason);
+                    }
                 }
             }
         }
@@ -95,6 +101,9 @@ impl Gates<'_> {
             && let Gate::Shut { until, reason } = reserve.keys(opens, now)
         {
             return Err((until, reason));
+        }
+        if let (true, Some(reason)) = (is_certain(soonest.1), open_soon) {
+            soonest.1 = reason;
         }
         best.map(|(_, key)| key).ok_or(soonest)
     }

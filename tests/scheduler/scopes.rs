@@ -106,3 +106,25 @@ fn a_wait_shorter_than_the_spent_window_is_replaced_by_the_window() {
     let waited = machine.now.secs_since(before);
     assert!((118.0..180.0).contains(&waited), "{waited}");
 }
+
+#[test]
+fn a_refused_key_takes_no_ask_along_that_waits_for_a_slot_of_another() {
+    let mut settings = Settings::default();
+    settings.key_concurrency = 1;
+    let mut machine = Machine::new(settings, 2);
+    let asks: Vec<_> = (0..6).map(|_| machine.submit(Ask::new())).collect();
+    let (first, second) = (machine.next_grant().unwrap(), machine.next_grant().unwrap());
+    assert_ne!(first.key, second.key);
+    machine.settle(second.ticket, &answer(401, &[], ""));
+    // The other key is busy, and that is all.
+    assert!(machine.grant().is_none());
+    assert_eq!(machine.refusal(), None);
+    let mut done = 0;
+    let mut current = Some(first);
+    while let Some(grant) = current {
+        machine.settle(grant.ticket, &served());
+        done += 1;
+        current = machine.next_grant();
+    }
+    assert!(done >= asks.len() - 1, "{done} of {}", asks.len());
+}

@@ -131,7 +131,7 @@ async fn what_one_learned_is_known_everywhere(sharing: impl Fn() -> Sharing) {
         let builder = plain().pace(PaceSettings::Learned).key(key());
         builder.shared(sharing()).build().unwrap()
     };
-    let a = replica();
+    let (a, beside) = (replica(), replica());
     // The server says what is left; and it refuses without a word what is sent beside that.
     let told = [
         ("x-ratelimit-limit-requests", "100"),
@@ -139,14 +139,15 @@ async fn what_one_learned_is_known_everywhere(sharing: impl Fn() -> Sharing) {
         ("x-ratelimit-reset-requests", "40s"),
     ];
     send(&a, 200, &told).await;
+    let knows =
+        |error: &Option<paceline::Error>| error.as_ref().is_some_and(paceline::Error::is_deadline);
+    eventually(&beside, knows).await;
     a.close().await;
+    beside.close().await;
     // It restarts, and another process begins: both know.
     for _ in 0..2 {
         let late = replica();
-        eventually(&late, |error| {
-            error.as_ref().is_some_and(paceline::Error::is_deadline)
-        })
-        .await;
+        eventually(&late, knows).await;
         late.close().await;
     }
 }
