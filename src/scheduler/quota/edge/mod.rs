@@ -12,6 +12,8 @@ use super::reading::Span;
 use super::rhythm::{Bracket, Rhythm, meet};
 use super::sight::{Count, Seeing, Sight};
 
+mod question;
+
 /// An interval for the moment at which the whole limit comes back.
 #[derive(Clone, Debug)]
 pub(super) struct Edge {
@@ -170,64 +172,6 @@ impl Edge {
         let best = self.clocked.doubt().min(self.asked.doubt());
         let proven = |rhythm: &Rhythm| rhythm.doubt() < best + 0.5 && rhythm.is_proven();
         proven(&self.clocked) || proven(&self.asked)
-    }
-
-    /// When a request that asks whether the window has begun is worth most: where it would have if
-    /// a request of ours opened the last one, else in the middle.
-    pub(super) fn next_try(&self, jitter: f64) -> Time {
-        let middle = self.span().middle();
-        let Some(first) = self.first else {
-            return middle;
-        };
-        let slack = slack(jitter);
-        let opened = (first, first.plus_secs(jitter));
-        let likely = self.asked.end_of(opened, slack).filter(|end| {
-            let sharp = end.1.secs_since(end.0) < slack;
-            sharp && end.1 > self.earliest.plus_secs(slack) && end.1 < self.latest
-        });
-        likely.map_or(middle, |end| end.1)
-    }
-
-    /// Such a request was sent.
-    pub(super) fn on_try(&mut self, number: u64, now: Time) {
-        self.tried = Some((number, now));
-    }
-
-    /// When a request that asks was sent, while nothing was heard of it.
-    pub(super) fn tried(&self) -> Option<Time> {
-        self.tried.map(|(_, at)| at)
-    }
-
-    /// Nothing was heard of it for as long as a refusal takes: it was accepted.
-    pub(super) fn on_try_held(&mut self, jitter: f64) {
-        if let Some((_, at)) = self.tried.take() {
-            self.vain = 0;
-            self.latest = at.plus_secs(jitter).max(self.earliest);
-        }
-    }
-
-    /// The send of this number was refused. Whether it asked.
-    pub(super) fn on_refused(&mut self, number: u64) -> bool {
-        let asked = self.tried.take_if(|tried| tried.0 == number).is_some();
-        self.was_refused |= asked;
-        if asked {
-            self.vain += 1;
-        }
-        asked
-    }
-
-    /// How likely it is that asking early brings anything, of the likelihood at first: while the
-    /// end that follows from the first request is the latest there can be, each question asked in
-    /// vain speaks for it.
-    pub(super) fn chance_of_early(&self) -> f64 {
-        let doubt = 1.0 + self.asked.doubt();
-        let against = 0.5_f64.powi(self.vain.min(30) as i32) * doubt;
-        2.0 * against / (1.0 + against)
-    }
-
-    /// Whether a request asked in vain for the next window.
-    pub(super) fn was_refused(&self) -> bool {
-        self.was_refused
     }
 
     /// Whether no idea of what begins a window has predicted one for long.

@@ -1,0 +1,155 @@
+//! What each estimator is told of an answer, and in which order.
+
+use crate::feedback::{Cause, Class, Feedback};
+use crate::scheduler::concurrency::{Controller as _, Sample, Sign};
+use crate::scheduler::events::KeyId;
+use crate::scheduler::pace::{Changed, Scene};
+use crate::scheduler::time::Time;
+
+use super::{Changes, Control, Trail};
+
+impl Control {
+    /// Whether nothing that was sent between the last refusal of the key and this attempt was
+    /// accepted; none if no pace keeps count.
+    pub(crate) fn is_in_a_row(&self, key: KeyId, trail: &Trail) -> Option<bool> {
+        self.pace.is_in_a_row(key, &trail.stamp)
+    }
+
+    /// An answer came to an attempt that was sent at `sent`. Its slot is still taken.
+    pub(crate) fn on_answer(
+        &mut self,
+        key: KeyId,
+        trail: &Trail,
+        feedback: &Feedback,
+        sent: Time,
+        now: Time,
+    ) -> Changes {
+        let mut changes = Changes::new();
+        let took = now.secs_since(sent).max(0.0);
+        if let Some(date) = feedback.date {
+            self.timing.clock.on_date(date, sent, now);
+        }
+        let refused = matches!(feedback.class, Class::RateLimited | Class::QuotaExhausted);
+        let control = &mut self.keys[key.index()];
+        let explained = control.ledger_mut(trail.bucket).on_feedback(
+            &trail.spend,
+            feedback,
+            refused,
+            &mut self.timing,
+            now,
+            |what| changes.push(what),
+        );
+        self.told |= control.ledger_mut(trail.bucket).is_told();
+        match feedback.class {
+            Class::Ok => self.on_served(key, trail, took, &mut changes, now),
+            Class::RateLimited => {
+                self.on_refused(key, trail, feedback, explained, took, &mut changes, now);
+            }
+            Class::QuotaExhausted => self.pace.on_explained(key, &trail.stamp),
+            // With a fault of the key it is told of that, too.
+            Class::Fatal if feedback.fault.is_none() => self.pace.on_denied(key, now),
+            Class::Overloaded | Class::Transient | Class::Fatal => {}
+        }
+        let share_left = self.keys[key.index()].ledger_mut(trail.bucket).share_left();
+        let sign = match feedback.class {
+            Class::Ok => Sign::Served,
+            Class::RateLimited => Sign::RateLimited,
+            Class::Overloaded => Sign::Overloaded,
+            Class::QuotaExhausted | Class::Transient | Class::Fatal => Sign::Nothing,
+        };
+        let sample = Sample {
+            sent,
+            latency: took,
+            in_flight: trail.others + 1,
+            limit_was_reached: trail.limit_was_reached,
+            sign,
+            share_left,
+        };
+        if let Some(controller) = &mut self.keys[key.index()].controller {
+            changes.extend(controller.on_sample(&sample, now));
+        } else if !self.told {
+            changes.extend(self.window.on_sample(
+                &Sample {
+                    in_flight: trail.load,
+                    ..sample
+                },
+                now,
+            ));
+        }
+        changes
+    }
+
+    fn on_served(
+        &mut self,
+        key: KeyId,
+        trail: &Trail,
+        took: f64,
+        changes: &mut Changes,
+        now: Time,
+    ) {
+        if self.served == 0 {
+            self.window.raise_to(self.in_flight.saturating_sub(1));
+        }
+        self.served += 1;
+        self.timing.on_success(took);
+        let may_try = self.pace.may_try(key, now);
+        let on_the_way = self.timing.on_the_way();
+        let cap = &mut self.keys[key.index()].cap;
+        cap.on_served(trail.others, on_the_way, may_try, now);
+        let scene = Scene {
+            keys: self.keys.len(),
+            told: self.told,
+            served: self.served,
+            in_flight: self.in_flight.saturating_sub(1),
+            timing: &self.timing,
+        };
+        let changed = self.pace.on_success(key, &trail.stamp, took, &scene, now);
+        changes.extend(changed.map(Changed::into_what));
+    }
+
+    #[expect(
+        clippy::too_many_arguments,
+        reason = "all that a refusal can be judged by"
+    )]
+    fn on_refused(
+        &mut self,
+        key: KeyId,
+        trail: &Trail,
+        feedback: &Feedback,
+        explained: bool,
+        took: f64,
+        changes: &mut Changes,
+        now: Time,
+    ) {
+        self.timing.on_refusal(took, now);
+        let rest = self.rest();
+        let keys = self.keys.len();
+        let control = &mut self.keys[key.index()];
+        control.resume.on_refused(rest, now);
+        // "Rate limit" is what every refusal is called: only the other word says something.
+        if feedback.cause == Some(Cause::Concurrency) {
+            control.cap.on_named(trail.others);
+        }
+        if explained || feedback.cause == Some(Cause::Concurrency) {
+            self.pace.on_explained(key, &trail.stamp);
+            return;
+        }
+        let scene = Scene {
+            keys,
+            told: self.told,
+            served: self.served,
+            in_flight: self.in_flight.saturating_sub(1),
+            timing: &self.timing,
+        };
+        let load = trail.load - 1;
+        let refused = self
+            .pace
+            .on_refused(key, &trail.stamp, feedback.wait, load, &scene, now);
+        let may_be_cap = !self.told || keys == 1;
+        if may_be_cap && !refused.same_episode {
+            let jitter = self.timing.jitter();
+            control.cap.on_refused(trail.others, trail.stamp.at, jitter);
+        }
+        changes.extend(refused.changed.map(Changed::into_what));
+    }
+}

@@ -1,0 +1,107 @@
+//! When an ask may go by the estimators of its key and of the provider.
+
+use crate::scheduler::concurrency::{Concurrency, Room};
+use crate::scheduler::events::{Cost, Gate, KeyId, Reason};
+use crate::scheduler::reserve::Reserve;
+use crate::scheduler::time::Time;
+
+use super::Control;
+
+impl Control {
+    /// The gate of one key for an ask.
+    pub(crate) fn gate(&mut self, key: KeyId, bucket: u32, cost: &Cost, now: Time) -> Gate {
+        let share = (UNKNOWN_IN_FLIGHT / self.keys.len().max(1) as u32).max(1);
+        let demand = self.waiting.div_ceil(self.keys.len().max(1));
+        let control = &mut self.keys[key.index()];
+        let room = control.room();
+        let resume = control.resume.gate(now);
+        let ledger = control.ledger_mut(bucket);
+        let quota = ledger.gate(cost, demand, &self.timing, now);
+        let ledger_told = ledger.is_told();
+        let unknown = self.told && !ledger_told && !ledger.is_silent();
+        let crowded = unknown && ledger.in_flight() >= share;
+        if crowded || room == Room::Full {
+            return WAIT;
+        }
+        let pace = match room {
+            Room::Trial | Room::Look if !self.pace.is_known(key) => WAIT,
+            Room::Look => self.pace.gate_of_look(key, &self.timing, now),
+            Room::AtOnce if !self.pace.is_strict(key) && self.timing.refuses_fast() => Gate::Open,
+            _ => self.pace.gate(key, &self.timing, now),
+        };
+        let silent = if ledger_told || unknown {
+            Gate::Open
+        } else {
+            self.silent_gate(now)
+        };
+        resume.and(quota).and(pace).and(silent)
+    }
+
+    /// What is kept from an ask that the gate of this key lets pass.
+    pub(crate) fn reserve_gate(
+        &self,
+        key: KeyId,
+        bucket: u32,
+        cost: &Cost,
+        reserve: &Reserve,
+        now: Time,
+    ) -> Gate {
+        let control = &self.keys[key.index()];
+        let slots = self.limit(key, now).map_or(Gate::Open, |limit| {
+            // What is learned of a silent provider holds for all its keys.
+            let all = control.controller.is_none() && !self.told;
+            let taken = if all {
+                self.in_flight
+            } else {
+                control.in_flight
+            };
+            reserve.slots(limit, taken, self.usual())
+        });
+        let quotas = control.ledger(bucket).map_or(Gate::Open, |ledger| {
+            ledger.reserve_gate(cost, reserve, &self.timing, now)
+        });
+        slots.and(quotas)
+    }
+
+    /// The gate of a provider that says nothing.
+    fn silent_gate(&self, now: Time) -> Gate {
+        if !matches!(self.concurrency, Concurrency::Adaptive) {
+            return Gate::Open;
+        }
+        let began = self.first_sent.unwrap_or(now);
+        if f64::from(self.in_flight) >= self.window.allowance(now.secs_since(began)).floor() {
+            return match self.window.next_allowance(self.in_flight, began) {
+                Some(until) => Gate::at(until, Reason::Limit, now),
+                None => WAIT,
+            };
+        }
+        // Sends are a little apart, so that one refusal is heard before the next send: a surprise
+        // must not be five, which is a ban in places.
+        let gap = self.timing.answer().map_or(FIRST_GAP, |answer| {
+            let least = if self.served < CAREFUL {
+                0.5 * self.timing.hearing()
+            } else {
+                0.0
+            };
+            (0.5 * answer / self.window.size())
+                .max(least)
+                .min(FIRST_GAP)
+        });
+        let next = self.last_granted.map_or(now, |last| last.plus_secs(gap));
+        Gate::at(next, Reason::Resume, now)
+    }
+}
+
+/// Shut until something else happens.
+const WAIT: Gate = Gate::Shut {
+    until: Time::NEVER,
+    reason: Reason::Limit,
+};
+/// In seconds, before the first answer: longer than a refusal's way back, so one surprise is one
+/// refusal, and sixteen are in flight within 160 ms.
+const FIRST_GAP: f64 = 0.01;
+/// Served before sends follow faster than a refusal is heard: small bursts end within it.
+const CAREFUL: u64 = 16;
+/// In flight over all keys whose quotas are not told yet while others' are: as many as at the start
+/// of everything.
+const UNKNOWN_IN_FLIGHT: u32 = 16;

@@ -1,0 +1,69 @@
+//! The estimators of one key.
+
+use std::collections::HashMap;
+
+use crate::scheduler::concurrency::{Aimd, Cap, Concurrency, Controller, Fixed, Gradient, Room};
+use crate::scheduler::names::Names;
+use crate::scheduler::quota::Ledger;
+use crate::scheduler::resume::SlowResume;
+
+/// The estimators of one key.
+#[derive(Debug)]
+pub(super) struct KeyControl {
+    pub(super) default_ledger: Ledger,
+    /// The ledgers of named buckets.
+    pub(super) ledgers: HashMap<u32, Ledger>,
+    pub(super) cap: Cap,
+    pub(super) resume: SlowResume,
+    /// In place of cap and window, if another controller was chosen.
+    pub(super) controller: Option<Box<dyn Controller>>,
+    pub(super) in_flight: u32,
+}
+
+impl KeyControl {
+    pub(super) fn new(concurrency: &Concurrency) -> Self {
+        Self {
+            default_ledger: Ledger::default(),
+            ledgers: HashMap::new(),
+            cap: Cap::default(),
+            resume: SlowResume::default(),
+            controller: controller(concurrency),
+            in_flight: 0,
+        }
+    }
+
+    pub(super) fn room(&self) -> Room {
+        match &self.controller {
+            Some(controller) if self.in_flight >= controller.limit().max(1) => Room::Full,
+            Some(_) => Room::AtPace,
+            None => self.cap.room(self.in_flight),
+        }
+    }
+
+    pub(super) fn ledger(&self, bucket: u32) -> Option<&Ledger> {
+        if bucket == Names::DEFAULT {
+            Some(&self.default_ledger)
+        } else {
+            self.ledgers.get(&bucket)
+        }
+    }
+
+    pub(super) fn ledger_mut(&mut self, bucket: u32) -> &mut Ledger {
+        if bucket == Names::DEFAULT {
+            &mut self.default_ledger
+        } else {
+            self.ledgers.entry(bucket).or_default()
+        }
+    }
+}
+
+/// What sets the limit of one key in place of the law's own.
+pub(super) fn controller(concurrency: &Concurrency) -> Option<Box<dyn Controller>> {
+    Some(match concurrency {
+        Concurrency::Adaptive => return None,
+        Concurrency::Aimd(settings) => Box::new(Aimd::new(*settings)),
+        Concurrency::Fixed(settings) => Box::new(Fixed::new(*settings)),
+        Concurrency::Gradient(settings) => Box::new(Gradient::new(*settings)),
+        Concurrency::Custom(custom) => custom.make(),
+    })
+}

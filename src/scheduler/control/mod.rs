@@ -1,0 +1,257 @@
+//! The control law of one provider: the estimators side by side, and what each is told.
+//!
+//! Every estimator answers "not before when, and why", and the latest answer binds. A quota that is
+//! told governs its key; where nothing is told, the pace does, within a window that was verified,
+//! and beside the hypothesis that a number in flight is what is limited. After any refusal sends
+//! start slowly. No estimator knows of another; what they must agree on is measured once, in
+//! [`Timing`].
+
+use std::time::Duration;
+
+use smallvec::SmallVec;
+
+use crate::feedback::Feedback;
+
+use super::concurrency::{Concurrency, VerifiedWindow};
+use super::events::{Cost, KeyId, What};
+use super::names::Names;
+use super::pace::{Pace, PaceSettings, Stamp};
+use super::quota::{Spend, Standing};
+use super::time::Time;
+use super::timing::Timing;
+
+mod answers;
+mod gates;
+mod key;
+mod knowledge;
+
+use key::{KeyControl, controller};
+
+/// The estimators of one provider.
+#[derive(Debug)]
+pub(crate) struct Control {
+    timing: Timing,
+    window: VerifiedWindow,
+    pace: Pace,
+    keys: Vec<KeyControl>,
+    concurrency: Concurrency,
+    /// Some key was told a quota.
+    told: bool,
+    served: u64,
+    in_flight: u32,
+    first_sent: Option<Time>,
+    last_granted: Option<Time>,
+    /// How many wait for a grant.
+    waiting: usize,
+}
+
+/// What an attempt keeps of the moment when it was granted.
+#[derive(Debug)]
+pub(crate) struct Trail {
+    spend: Spend,
+    stamp: Stamp,
+    bucket: u32,
+    /// Others in flight on its key.
+    others: u32,
+    /// In flight on all keys, itself included.
+    load: u32,
+    limit_was_reached: bool,
+}
+
+impl Trail {
+    /// Where it is counted.
+    pub(crate) fn bucket(&self) -> u32 {
+        self.bucket
+    }
+}
+
+/// Changes that one answer made.
+pub(crate) type Changes = SmallVec<[What; 2]>;
+
+impl Control {
+    pub(crate) fn new(concurrency: Concurrency, pace: PaceSettings, most: u32, seed: u64) -> Self {
+        Self {
+            timing: Timing::default(),
+            window: VerifiedWindow::new(most),
+            pace: Pace::new(pace, seed),
+            keys: Vec::new(),
+            concurrency,
+            told: false,
+            served: 0,
+            in_flight: 0,
+            first_sent: None,
+            last_granted: None,
+            waiting: 0,
+        }
+    }
+
+    /// Changes the settings. Only what is of another kind than before begins anew.
+    pub(crate) fn set_settings(
+        &mut self,
+        concurrency: &Concurrency,
+        pace: PaceSettings,
+        most: Option<u32>,
+        seed: u64,
+    ) {
+        self.window.set_most(most.unwrap_or(u32::MAX));
+        self.pace.set(pace, self.keys.len(), seed);
+        if self.concurrency != *concurrency {
+            self.concurrency = concurrency.clone();
+            for key in &mut self.keys {
+                key.controller = controller(concurrency);
+            }
+        }
+    }
+
+    /// Makes room for so many keys.
+    pub(crate) fn set_keys(&mut self, count: usize) {
+        let concurrency = &self.concurrency;
+        self.keys
+            .resize_with(count, || KeyControl::new(concurrency));
+    }
+
+    /// The usual time of an answer; none before the first.
+    pub(crate) fn usual(&self) -> Option<Duration> {
+        self.timing.answer().map(Duration::from_secs_f64)
+    }
+
+    /// What an ask of this cost could never pass on this key: dimension, cost and limit.
+    pub(crate) fn too_large(
+        &self,
+        key: KeyId,
+        bucket: u32,
+        cost: &Cost,
+    ) -> Option<(crate::feedback::Dimension, f64, f64)> {
+        self.keys[key.index()].ledger(bucket)?.too_large(cost)
+    }
+
+    /// How many may be in flight on a key by what was learned; none while nothing bounds it.
+    pub(crate) fn limit(&self, key: KeyId, now: Time) -> Option<u32> {
+        let control = &self.keys[key.index()];
+        if let Some(controller) = &control.controller {
+            return Some(controller.limit().max(1));
+        }
+        let window = (!self.told).then(|| {
+            let since = self.first_sent.map_or(0.0, |first| now.secs_since(first));
+            self.window.allowance(since).max(1.0) as u32
+        });
+        let cap = control.cap.limit().map(|cap| cap.max(1));
+        cap.into_iter().chain(window).min()
+    }
+
+    /// The learned or set rate of a key in requests per second.
+    pub(crate) fn rate(&self, key: KeyId) -> Option<f64> {
+        self.pace.rate(key)
+    }
+
+    /// The quotas of a key, each with the number of its bucket.
+    pub(crate) fn quotas(&self, key: KeyId, now: Time) -> Vec<(u32, Standing)> {
+        let control = &self.keys[key.index()];
+        let default = [(Names::DEFAULT, &control.default_ledger)];
+        let named = control.ledgers.iter().map(|(&id, ledger)| (id, ledger));
+        let standings = default
+            .into_iter()
+            .chain(named)
+            .flat_map(|(bucket, ledger)| {
+                let standings = ledger.standings(now);
+                standings.map(move |standing| (bucket, standing))
+            });
+        let mut standings: Vec<_> = standings.collect();
+        // The same order every time, whatever the map's.
+        standings.sort_by_key(|&(bucket, _)| bucket);
+        standings
+    }
+
+    /// So many wait for a grant.
+    pub(crate) fn set_waiting(&mut self, waiting: usize) {
+        self.waiting = waiting;
+    }
+
+    /// An ask was granted.
+    pub(crate) fn on_granted(&mut self, key: KeyId, bucket: u32, cost: &Cost, now: Time) -> Trail {
+        let hearing = self.rest();
+        let control = &mut self.keys[key.index()];
+        let others = control.in_flight;
+        control.in_flight += 1;
+        self.in_flight += 1;
+        self.first_sent.get_or_insert(now);
+        let bursts = self.told || self.pace.is_window(key);
+        control.resume.on_sent(hearing, bursts, now);
+        control.cap.on_sent(now);
+        if control.cap.is_on_trial(control.in_flight) {
+            control.resume.rest(hearing, now);
+        }
+        let limit = control
+            .controller
+            .as_ref()
+            .map(|controller| controller.limit());
+        let limit_was_reached = limit.is_some_and(|limit| control.in_flight >= limit);
+        let spend = control.ledger_mut(bucket).on_sent(cost, &self.timing, now);
+        self.last_granted = Some(now);
+        Trail {
+            spend,
+            stamp: self.pace.on_sent(key, &self.timing, now),
+            bucket,
+            others,
+            load: self.in_flight,
+            limit_was_reached,
+        }
+    }
+
+    /// The server refused the key itself; `out` says whether it is out of use now.
+    pub(crate) fn on_fault(&mut self, key: KeyId, out: bool, now: Time) {
+        self.pace.on_fault(key, out, now);
+    }
+
+    /// A key is in use again.
+    pub(crate) fn on_restored(&mut self, key: KeyId) {
+        self.pace.on_restored(key);
+    }
+
+    /// How long sends wait for each other's refusals. Where a pace is known it spaces them anyway, and
+    /// slow refusals need not stop all of them.
+    fn rest(&self) -> f64 {
+        let longest = if self.told {
+            LONGEST_STEP
+        } else {
+            LONGEST_REST
+        };
+        self.timing.hearing().min(longest)
+    }
+
+    /// An attempt never left: everything is as before.
+    pub(crate) fn on_refunded(&mut self, key: KeyId, trail: &Trail) {
+        self.keys[key.index()]
+            .ledger_mut(trail.bucket)
+            .refund(&trail.spend);
+        self.pace.on_explained(key, &trail.stamp);
+    }
+
+    /// What an attempt took was told after its answer.
+    pub(crate) fn settle(&mut self, key: KeyId, trail: &Trail, said: &Feedback) {
+        let ledger = self.keys[key.index()].ledger_mut(trail.bucket);
+        ledger.on_cost(&trail.spend, said);
+    }
+
+    /// An attempt no longer takes a slot.
+    pub(crate) fn on_ended(&mut self, key: KeyId, trail: &Trail) {
+        let control = &mut self.keys[key.index()];
+        control.in_flight = control.in_flight.saturating_sub(1);
+        control.ledger_mut(trail.bucket).on_ended();
+        self.in_flight = self.in_flight.saturating_sub(1);
+    }
+
+    /// An attempt that had lent its slot takes it again.
+    pub(crate) fn on_reclaimed(&mut self, key: KeyId, trail: &Trail) {
+        let control = &mut self.keys[key.index()];
+        control.in_flight += 1;
+        control.ledger_mut(trail.bucket).on_reclaimed();
+        self.in_flight += 1;
+    }
+}
+
+/// In seconds: how long a step of a slow start takes at most. Two of them are as long as a refusal
+/// that comes as late as an answer, and few have gone by then.
+const LONGEST_STEP: f64 = 0.05;
+/// In seconds: how long a key without quota rests to hear of more refusals.
+const LONGEST_REST: f64 = 0.02;
