@@ -158,6 +158,8 @@ pub(crate) struct Mark {
     id: Id,
     /// What the line takes of memory.
     size: usize,
+    /// How often it may be sent.
+    most: Option<u16>,
     slot: OnceLock<Slot>,
     attempts: AtomicU32,
     refused: AtomicU32,
@@ -170,12 +172,13 @@ pub(crate) struct Mark {
 }
 
 impl Mark {
-    /// Nothing was sent so far.
-    pub(crate) fn new(id: Id, size: usize) -> Self {
+    /// Nothing was sent so far; it may be `most` times, however often it comes to the door.
+    pub(crate) fn new(id: Id, size: usize, most: Option<u16>) -> Self {
         let (attempts, refused) = (AtomicU32::new(0), AtomicU32::new(0));
         Self {
             id,
             size,
+            most,
             slot: OnceLock::new(),
             attempts,
             refused,
@@ -184,17 +187,20 @@ impl Mark {
             broke: Mutex::default(),
         }
     }
-}
 
-impl Mark {
     /// How many attempts were sent.
     pub(crate) fn attempts(&self) -> u32 {
         self.attempts.load(Relaxed)
     }
 
     /// Whether it was sent as often as it may be.
-    pub(crate) fn is_used_up(&self, most: Option<u16>) -> bool {
-        most.is_some_and(|most| self.attempts() >= most.into())
+    pub(crate) fn is_used_up(&self) -> bool {
+        self.most.is_some_and(|most| self.attempts() >= most.into())
+    }
+
+    /// Whether somebody has said how often it may be sent.
+    pub(crate) fn is_bounded(&self) -> bool {
+        self.most.is_some()
     }
 
     /// How many of them the server refused.
@@ -232,8 +238,6 @@ pub(crate) struct AtTheDoor {
     pub(crate) door: Arc<Door>,
     pub(crate) outage: Arc<Outage>,
     pub(crate) clock: Clock,
-    /// A line is sent no more often, however often it comes to the door.
-    pub(crate) max_attempts: Option<u16>,
 }
 
 #[async_trait]
@@ -252,7 +256,7 @@ impl Middleware for AtTheDoor {
         }
         let began = self.clock.now();
         let queued = self.outage.lasts(began) > Duration::ZERO && !mark.probes.load(Relaxed);
-        if queued || mark.is_used_up(self.max_attempts) {
+        if queued || mark.is_used_up() {
             // It was in the queue when the outage began, or has been sent as often as it may. To the
             // limiter it is as if nobody had taken up its turn.
             mark.turned_back.store(true, Relaxed);
@@ -335,7 +339,7 @@ mod tests {
     #[test]
     fn what_is_on_the_wire_takes_no_room_from_what_waits() {
         let door = Door::new(None);
-        let mark = Mark::new(Id::of("a"), MOST_BYTES);
+        let mark = Mark::new(Id::of("a"), MOST_BYTES, None);
         assert!(door.has_room());
         door.set_active(1, MOST_BYTES);
         assert!(!door.has_room(), "as many bytes wait as may");
@@ -350,7 +354,7 @@ mod tests {
     #[test]
     fn a_line_that_is_larger_than_all_room_goes_alone() {
         let door = Door::new(None);
-        let mark = Mark::new(Id::of("a"), 2 * MOST_BYTES);
+        let mark = Mark::new(Id::of("a"), 2 * MOST_BYTES, None);
         assert!(door.has_room(), "nothing waits");
         door.set_active(1, 2 * MOST_BYTES);
         assert!(!door.has_room());

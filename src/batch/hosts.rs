@@ -65,7 +65,6 @@ struct Maker {
     clock: Clock,
     shared: Option<Sharing>,
     patience: Option<Duration>,
-    max_attempts: Option<u16>,
     /// What earlier runs had learned.
     state: Option<Arc<StateFile>>,
 }
@@ -125,7 +124,6 @@ impl Hosts {
             clock,
             shared: options.shared.clone(),
             patience: options.max_outage,
-            max_attempts: options.max_attempts,
             state,
         };
         let home = home_of(options, first);
@@ -317,7 +315,6 @@ impl Maker {
                 door: Arc::clone(&self.door),
                 outage: Arc::clone(&outage),
                 clock: self.clock,
-                max_attempts: self.max_attempts,
             })
             .build();
         Ok(Arc::new(Client {

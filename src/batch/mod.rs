@@ -1,7 +1,8 @@
 //! Many requests from a file: every line ends with exactly one record, with a kill at any moment.
 //!
 //! The walk of a line: [`input`] finds it, [`request`] reads it, [`source`] hands it over ahead of
-//! its turn, [`send`] takes it through the limiter, [`ending`] says what the answer means,
+//! its turn, [`send`] takes it through the limiter, [`line`] says whether it goes
+//! again, [`ending`] says what the answer means,
 //! [`record`] writes that as a line, and [`output`] appends it. Beside that, [`ids`] knows every
 //! line in 24 bytes, [`resume`] what earlier runs did, [`inflight`] what was on its way when one
 //! was killed, and [`rewrite`] puts the output in order at the end. [`packed`] unpacks an input, [`rows`] makes
@@ -20,6 +21,7 @@ mod hosts;
 mod ids;
 mod inflight;
 mod input;
+mod line;
 mod options;
 mod outage;
 mod output;

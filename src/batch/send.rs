@@ -8,18 +8,17 @@ use http::header::{HeaderName, HeaderValue};
 use reqwest::Url;
 use tokio_util::sync::CancellationToken;
 
-use crate::Time;
 use crate::client::{Clock, Report};
 use crate::feedback::Profile;
-use crate::scheduler::events::{Fingerprint, GaveUp, Replay};
-use crate::scheduler::retry::RetrySettings;
+use crate::scheduler::events::{Fingerprint, Replay};
 
 use super::door::{Door, Mark};
-use super::ending::{self, Reply, Trouble, Unread};
+use super::ending::{self, Reply, Unread};
 use super::error::Error;
 use super::hosts::{Client, Hosts};
 use super::ids::{Place, State};
 use super::inflight::Slot;
+use super::line::{Line, Next};
 use super::options::{Options, Replays};
 use super::outage::{Outage, Pass};
 use super::record::{Record, RequestId};
@@ -109,7 +108,7 @@ impl Sender {
 
     /// Does a line, and answers with its record.
     pub(crate) async fn send(self: Arc<Self>, work: Work) -> Done {
-        let mark = Arc::new(Mark::new(work.named.id, work.size));
+        let mark = Arc::new(Mark::new(work.named.id, work.size, self.max_attempts));
         let start = self.clock.now();
         let Work {
             place,
@@ -208,6 +207,7 @@ impl Sender {
         let start = self.clock.now();
         let mut line = Line {
             mark,
+            replays: self.replay,
             replayable,
             start,
             began: start,
@@ -230,7 +230,7 @@ impl Sender {
                 if matches!(reply, Reply::Answer(_)) {
                     last = (Some(reply.not_final()), report);
                 }
-                if !mark.is_used_up(self.max_attempts) {
+                if !mark.is_used_up() {
                     continue;
                 }
                 if let (None, Some((cause, sent))) = (&last.0, mark.broke()) {
@@ -239,7 +239,8 @@ impl Sender {
                 return last;
             }
             let why = report.as_ref().and_then(|report| report.why);
-            match self.next(client, &line, &reply, why) {
+            let stopping = self.door.is_shut();
+            match line.next(client, &reply, why, stopping, self.clock.now()) {
                 Next::Return => return (Some(reply), report),
                 Next::Leave => return (Some(reply.not_final()), report),
                 Next::Again => {}
@@ -286,65 +287,6 @@ impl Sender {
             Err(Unread::Broken(error)) => Reply::network(ending::describe_transport(&error), true),
         };
         (reply, report)
-    }
-
-    /// What is done about a reply.
-    fn next(&self, client: &Client, line: &Line<'_>, reply: &Reply, why: Option<GaveUp>) -> Next {
-        let Some(trouble) = reply.trouble(why) else {
-            return Next::Return;
-        };
-        let now = self.clock.now();
-        let retry = &client.settings.retry;
-        let sent = line.mark.attempts();
-        let in_time = |most| now.since(line.start) < most;
-        let bounded = line.mark.is_used_up(self.max_attempts);
-        let may = !self.door.is_shut() && client.settings.max_wait.is_none_or(in_time);
-        match trouble {
-            Trouble::Refused => {
-                // A line that is refused while others are served is refused for what it is.
-                let waits = may && !bounded && self.waits_out_refusals(client);
-                let alone = client.outage.is_refused_alone(line.began, now);
-                if waits && !alone {
-                    Next::Again
-                } else {
-                    Next::Return
-                }
-            }
-            Trouble::Unsent => {
-                let own = client.outage.is_own_trouble(line.began, now);
-                match (may && client.outage.is_waited_for(), own) {
-                    (true, false) => Next::Again,
-                    (true, true) if line.repeats < UNSENT => {
-                        Next::AgainAfter(pause(retry, line.repeats))
-                    }
-                    _ => Next::Return,
-                }
-            }
-            Trouble::Failed => {
-                let own =
-                    client.outage.is_own_trouble(line.began, now) || !client.outage.is_waited_for();
-                let failures = sent - line.mark.refused().min(sent);
-                if own && (!line.replayable || failures > retry.errors.into()) {
-                    return Next::Return;
-                }
-                let long = now.since(line.start) >= LONG && sent >= MANY;
-                match (own, may && line.replayable && !bounded) {
-                    (true, true) => Next::AgainAfter(pause(retry, line.repeats)),
-                    (true, false) => Next::Return,
-                    // Whatever the others would say, this one fails.
-                    (false, true) if long && !reply.is_of_the_way() => Next::Return,
-                    (false, true) => Next::Again,
-                    (false, false) if self.replay == Replays::Never => Next::Return,
-                    (false, false) => Next::Leave,
-                }
-            }
-        }
-    }
-
-    /// Whether nobody has said how often a refused request may be sent.
-    fn waits_out_refusals(&self, client: &Client) -> bool {
-        let usual = RetrySettings::default().refusals;
-        self.max_attempts.is_none() && client.settings.retry.refusals == usual
     }
 
     /// The end of a line whose provider was waited for in vain.
@@ -424,41 +366,12 @@ impl Sender {
     }
 }
 
-/// A line on its way.
-#[derive(Debug)]
-struct Line<'a> {
-    mark: &'a Mark,
-    replayable: bool,
-    start: Time,
-    /// When it was given to the limiter last.
-    began: Time,
-    /// How often it was before that.
-    repeats: u32,
-}
-
-/// What is done about a reply.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-enum Next {
-    /// It is the last word of this run.
-    Return,
-    /// The same, but the next run asks again.
-    Leave,
-    Again,
-    AgainAfter(Duration),
-}
-
 /// Whether a line may go.
 enum Weather {
     Fair,
     Stopping,
     /// Its provider was waited for in vain.
     Never,
-}
-
-/// A wait before a line that the limiter gave back is given to it again.
-fn pause(retry: &RetrySettings, repeats: u32) -> Duration {
-    let first = retry.base.unwrap_or(FIRST_PAUSE);
-    first.saturating_mul(1 << repeats.min(16)).min(retry.cap)
 }
 
 /// Paths of calls that generate: doing them twice costs money and harms nothing.
@@ -468,17 +381,6 @@ const GENERATION: [&str; 4] = [
     "/messages",
     "/embeddings",
 ];
-
-/// The limiter gives a line back where its budget of repeats is empty or an answer broke off: a
-/// second gives others time to succeed, and so to fill it.
-const FIRST_PAUSE: Duration = Duration::from_secs(1);
-
-/// How often a line may find no connection while others do.
-const UNSENT: u32 = 10;
-
-/// A line whose every attempt fails, so many over so long a time, has no one else to blame.
-const MANY: u32 = 10;
-const LONG: Duration = Duration::from_secs(60);
 
 /// What a record takes beside the body.
 const RECORD: usize = 320;

@@ -108,6 +108,10 @@ impl Server {
         self.calls.lock().expect("no panic").clone()
     }
 
+    pub(super) fn count(&self) -> usize {
+        self.calls.lock().expect("no panic").len()
+    }
+
     /// How often each body came.
     pub(super) fn bodies(&self) -> HashMap<String, usize> {
         let mut bodies = HashMap::new();

@@ -1,0 +1,124 @@
+//! A line on its way, and what is done about each reply to it: whether it goes again, and after
+//! which pause.
+//!
+//! The limiter decides about attempts; here is decided what lies beyond: a provider that is away, a
+//! budget of repeats that others have used up, an answer that broke off.
+
+use std::time::Duration;
+
+use crate::Time;
+use crate::scheduler::events::GaveUp;
+use crate::scheduler::retry::RetrySettings;
+
+use super::door::Mark;
+use super::ending::{Reply, Trouble};
+use super::hosts::Client;
+use super::options::Replays;
+
+/// A line on its way.
+#[derive(Debug)]
+pub(crate) struct Line<'a> {
+    pub(crate) mark: &'a Mark,
+    pub(crate) replays: Replays,
+    pub(crate) replayable: bool,
+    pub(crate) start: Time,
+    /// When it was given to the limiter last.
+    pub(crate) began: Time,
+    /// How often it was before that.
+    pub(crate) repeats: u32,
+}
+
+/// What is done about a reply.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Next {
+    /// It is the last word of this run.
+    Return,
+    /// The same, but the next run asks again.
+    Leave,
+    Again,
+    AgainAfter(Duration),
+}
+
+impl Line<'_> {
+    /// What is done about a reply, unless the run is `stopping`. `why` is why the limiter gave it
+    /// up.
+    pub(crate) fn next(
+        &self,
+        client: &Client,
+        reply: &Reply,
+        why: Option<GaveUp>,
+        stopping: bool,
+        now: Time,
+    ) -> Next {
+        let Some(trouble) = reply.trouble(why) else {
+            return Next::Return;
+        };
+        let retry = &client.settings.retry;
+        let in_time = |most| now.since(self.start) < most;
+        let bounded = self.mark.is_used_up();
+        let may = !stopping && client.settings.max_wait.is_none_or(in_time);
+        match trouble {
+            Trouble::Refused => {
+                // A line that is refused while others are served is refused for what it is.
+                let waits = may && !bounded && self.waits_out_refusals(retry);
+                let alone = client.outage.is_refused_alone(self.began, now);
+                if waits && !alone {
+                    Next::Again
+                } else {
+                    Next::Return
+                }
+            }
+            Trouble::Unsent => {
+                let own = client.outage.is_own_trouble(self.began, now);
+                match (may && client.outage.is_waited_for(), own) {
+                    (true, false) => Next::Again,
+                    (true, true) if self.repeats < UNSENT => {
+                        Next::AgainAfter(pause(retry, self.repeats))
+                    }
+                    _ => Next::Return,
+                }
+            }
+            Trouble::Failed => {
+                let own =
+                    client.outage.is_own_trouble(self.began, now) || !client.outage.is_waited_for();
+                let sent = self.mark.attempts();
+                let failures = sent - self.mark.refused().min(sent);
+                if own && (!self.replayable || failures > retry.errors.into()) {
+                    return Next::Return;
+                }
+                let long = now.since(self.start) >= LONG && sent >= MANY;
+                match (own, may && self.replayable && !bounded) {
+                    (true, true) => Next::AgainAfter(pause(retry, self.repeats)),
+                    (true, false) => Next::Return,
+                    // Whatever the others would say, this one fails.
+                    (false, true) if long && !reply.is_of_the_way() => Next::Return,
+                    (false, true) => Next::Again,
+                    (false, false) if self.replays == Replays::Never => Next::Return,
+                    (false, false) => Next::Leave,
+                }
+            }
+        }
+    }
+
+    /// Whether nobody has said how often a refused request may be sent.
+    fn waits_out_refusals(&self, retry: &RetrySettings) -> bool {
+        !self.mark.is_bounded() && retry.refusals == RetrySettings::default().refusals
+    }
+}
+
+/// A wait before a line that the limiter gave back is given to it again.
+fn pause(retry: &RetrySettings, repeats: u32) -> Duration {
+    let first = retry.base.unwrap_or(FIRST_PAUSE);
+    first.saturating_mul(1 << repeats.min(16)).min(retry.cap)
+}
+
+/// The limiter gives a line back where its budget of repeats is empty or an answer broke off: a
+/// second gives others time to succeed, and so to fill it.
+const FIRST_PAUSE: Duration = Duration::from_secs(1);
+
+/// How often a line may find no connection while others do.
+const UNSENT: u32 = 10;
+
+/// A line whose every attempt fails, so many over so long a time, has no one else to blame.
+const MANY: u32 = 10;
+const LONG: Duration = Duration::from_secs(60);
