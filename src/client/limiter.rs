@@ -29,7 +29,8 @@ use super::ending::Tokens;
 use super::front::Front;
 use super::gate::Gate;
 use super::key::ApiKey;
-use super::permit::{Leave, Permit, Ticket, Verdict};
+use super::permit::{Leave, Permit, Verdict};
+use super::ticket::Ticket;
 
 /// Decides when each request to one provider is sent, and on which key.
 ///

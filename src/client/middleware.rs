@@ -16,9 +16,10 @@ use super::ear::Ear;
 use super::extension::{self, Hold, Report};
 use super::limiter::Limiter;
 use super::marks::{Marks, Running, Standing};
-use super::permit::{Permit, Ticket, Verdict};
+use super::permit::{Permit, Verdict};
 #[cfg(feature = "tracing")]
 use super::telemetry::AttemptSpan;
+use super::ticket::Ticket;
 use super::watch::watched;
 use super::wire::{self, Shown};
 

@@ -85,6 +85,7 @@ mod seats;
 mod service;
 #[cfg(any(feature = "metrics", feature = "tracing"))]
 mod telemetry;
+mod ticket;
 mod watch;
 
 // The middleware of `reqwest`.
@@ -123,10 +124,11 @@ pub use key::ApiKey;
 pub use limiter::{Changes, Limiter};
 #[cfg(feature = "reqwest")]
 pub use limiters::Limiters;
-pub use permit::{Leave, Permit, Ticket, Verdict};
+pub use permit::{Leave, Permit, Verdict};
 pub use renewal::Renewed;
 #[cfg(feature = "tower")]
 pub use service::{BoxError, Limited, LimiterLayer};
+pub use ticket::Ticket;
 pub use tokio_util::sync::CancellationToken;
 #[cfg(feature = "reqwest")]
 pub use wire::http_client;

@@ -15,7 +15,8 @@ use crate::scheduler::events::{Ask, Outcome, Replay};
 use super::extension::{self, Report};
 use super::key::ApiKey;
 use super::limiter::Limiter;
-use super::permit::{Ticket, Verdict};
+use super::permit::Verdict;
+use super::ticket::Ticket;
 
 /// Puts a [`Limiter`] in front of a service of `http` requests, or (with the feature `reqwest`) of
 /// one of `reqwest` requests, such as a plain `reqwest::Client`.
