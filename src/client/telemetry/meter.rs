@@ -207,65 +207,75 @@ impl Drop for Http {
 }
 
 fn describe() {
-    let attempts = "Attempts that have ended, by what came of them.";
-    describe_counter!("paceline.attempts", Unit::Count, attempts);
-    describe_counter!(
-        "paceline.repeats",
-        Unit::Count,
-        "Attempts that are made once more."
-    );
-    describe_counter!(
-        "paceline.unsent",
-        Unit::Count,
-        "Requests that were not sent (again)."
-    );
-    describe_counter!(
-        "paceline.penalties",
-        Unit::Count,
-        "Times that a key was put to rest."
-    );
-    describe_counter!(
-        "paceline.keys.retired",
-        Unit::Count,
-        "Keys that the server refuses."
-    );
-    describe_counter!(
-        "paceline.store.away",
-        Unit::Count,
-        "Times that the shared store went away."
-    );
-    let wait = "How long a request waited for its turn.";
-    describe_histogram!("paceline.wait.duration", Unit::Seconds, wait);
-    let duration = "Duration of HTTP client requests, to the headers.";
-    describe_histogram!("http.client.request.duration", Unit::Seconds, duration);
-    describe_gauge!(
-        "http.client.active_requests",
-        Unit::Count,
-        "HTTP requests in flight."
-    );
-    describe_gauge!("paceline.queue.depth", Unit::Count, "Requests that wait.");
-    describe_gauge!(
-        "paceline.in_flight",
-        Unit::Count,
-        "Requests in flight on a key."
-    );
-    describe_gauge!(
-        "paceline.limit",
-        Unit::Count,
-        "How many may be in flight on a key."
-    );
-    describe_gauge!("paceline.pace", Unit::CountPerSecond, "The rate of a key.");
-    describe_gauge!(
-        "paceline.keys.usable",
-        Unit::Count,
-        "Keys that neither rest nor are refused."
-    );
-    let held = "Requests that would have been held, while limits are only observed.";
-    describe_gauge!("paceline.observed.held", Unit::Count, held);
-    let refused = "Requests that would have been refused, while limits are only observed.";
-    describe_gauge!("paceline.observed.refused", Unit::Count, refused);
+    for (name, what) in COUNTERS {
+        describe_counter!(name, Unit::Count, what);
+    }
+    for (name, what) in HISTOGRAMS {
+        describe_histogram!(name, Unit::Seconds, what);
+    }
+    for (name, unit, what) in GAUGES {
+        describe_gauge!(name, unit, what);
+    }
 }
 
+const COUNTERS: [(&str, &str); 6] = [
+    (
+        "paceline.attempts",
+        "Attempts that have ended, by what came of them.",
+    ),
+    ("paceline.repeats", "Attempts that are made once more."),
+    ("paceline.unsent", "Requests that were not sent (again)."),
+    ("paceline.penalties", "Times that a key was put to rest."),
+    ("paceline.keys.retired", "Keys that the server refuses."),
+    (
+        "paceline.store.away",
+        "Times that the shared store went away.",
+    ),
+];
+const HISTOGRAMS: [(&str, &str); 2] = [
+    (
+        "paceline.wait.duration",
+        "How long a request waited for its turn.",
+    ),
+    (
+        "http.client.request.duration",
+        "Duration of HTTP client requests, to the headers.",
+    ),
+];
+const GAUGES: [(&str, Unit, &str); 8] = [
+    (
+        "http.client.active_requests",
+        Unit::Count,
+        "HTTP requests in flight.",
+    ),
+    ("paceline.queue.depth", Unit::Count, "Requests that wait."),
+    (
+        "paceline.in_flight",
+        Unit::Count,
+        "Requests in flight on a key.",
+    ),
+    (
+        "paceline.limit",
+        Unit::Count,
+        "How many may be in flight on a key.",
+    ),
+    ("paceline.pace", Unit::CountPerSecond, "The rate of a key."),
+    (
+        "paceline.keys.usable",
+        Unit::Count,
+        "Keys that neither rest nor are refused.",
+    ),
+    (
+        "paceline.observed.held",
+        Unit::Count,
+        "Requests that would have been held, while limits are only observed.",
+    ),
+    (
+        "paceline.observed.refused",
+        Unit::Count,
+        "Requests that would have been refused, while limits are only observed.",
+    ),
+];
 static DESCRIBED: Once = Once::new();
 /// Buckets with a label of their own, the default one included. Providers have tens.
 const MOST_BUCKETS: usize = 32;
