@@ -77,9 +77,13 @@ impl Observed {
         if until != Time::NEVER {
             self.held_for = self.held_for.saturating_add(until.since(now));
         }
-        match self.reasons.iter_mut().find(|(other, _)| *other == reason) {
-            Some((_, count)) => *count += 1,
-            None => self.reasons.push((reason, 1)),
+        self.count(reason, 1);
+    }
+
+    fn count(&mut self, reason: Reason, more: u64) {
+        match self.reasons.iter_mut().find(|(known, _)| *known == reason) {
+            Some((_, count)) => *count += more,
+            None => self.reasons.push((reason, more)),
         }
     }
 
@@ -92,10 +96,7 @@ impl Observed {
         self.refused += other.refused;
         self.repeats += other.repeats;
         for (reason, count) in &other.reasons {
-            match self.reasons.iter_mut().find(|(known, _)| known == reason) {
-                Some((_, known)) => *known += count,
-                None => self.reasons.push((*reason, *count)),
-            }
+            self.count(*reason, *count);
         }
     }
 }
