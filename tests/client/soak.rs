@@ -204,7 +204,7 @@ async fn requests_that_are_dropped_in_every_phase_leave_nothing_behind() {
 }
 
 #[tokio::test(start_paused = true)]
-#[ignore = "a minute or two: run it by hand"]
+#[ignore = "takes 96 s; with each run of the tests 5,000 go the same way, in the test above"]
 async fn a_hundred_thousand_requests_leave_nothing_behind() {
     soak(100_000, 11).await;
 }
@@ -241,7 +241,7 @@ async fn the_same_on_sockets_and_two_threads() {
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-#[ignore = "some minutes: run it by hand"]
+#[ignore = "takes 508 s; with each run of the tests 1,500 go the same way, in the test above"]
 async fn a_hundred_thousand_on_sockets_leave_nothing_behind() {
     soak_on_sockets(100_000).await;
 }
