@@ -6,8 +6,10 @@
 //! by a point a second. Within a class tenants have fair shares, and within a tenant it is first
 //! come first served. Everything is kept in balanced trees, so every operation is O(log n).
 
+mod entry;
 mod flows;
 mod groups;
+mod heads;
 mod lane;
 mod order;
 mod presence;
@@ -17,96 +19,15 @@ use std::collections::{BTreeSet, HashMap};
 use slab::Slab;
 use smallvec::SmallVec;
 
-use super::events::{Cost, KeyId, Name, Priority, Replay, Ticket};
+use super::events::{Name, Priority, Ticket};
 use super::explain::{ClassDepth, TenantDepth};
-use super::retry::Tried;
 use super::time::Time;
+pub(crate) use entry::{Entry, Newcomer, Place};
 use flows::Flows;
 use groups::Groups;
+use lane::Lane;
 pub(crate) use lane::LaneId;
-use lane::{Head, Lane};
-use order::Age;
 pub use presence::{Presence, TenantSettings};
-
-/// Where a ticket is in its life.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Place {
-    /// Alone: nobody else waits, so it is in no tree yet.
-    Express,
-    /// In its lane.
-    Waiting,
-    /// Out of the queue until a moment, then back in its old place.
-    Asleep(Time),
-    /// In nobody's way until its owner listens again.
-    Aside,
-    /// Granted or in flight: the index of its attempt.
-    Attempt(u32),
-}
-
-/// One accepted ask.
-#[derive(Debug)]
-pub(crate) struct Entry {
-    /// The number of the ask: first come first served among equals.
-    seq: u64,
-    submitted: i64,
-    pub(crate) place: Place,
-    pub(crate) cost: Cost,
-    /// When waiting any longer is pointless: its deadline or `max_wait`, whichever is sooner.
-    pub(crate) deadline: Time,
-    /// The keys that refused it, and until when each must not see it again. A slice: few have any,
-    /// and all pay for the place.
-    barred: Box<[(KeyId, Time)]>,
-    pub(crate) lane: u32,
-    pub(crate) bucket: u32,
-    flow: u32,
-    group: u32,
-    pub(crate) refusals: u16,
-    pub(crate) errors: u16,
-    /// Attempts that ended with a key's own fault.
-    pub(crate) key_faults: u16,
-    pub(crate) priority: Priority,
-    pub(crate) replay: Replay,
-    /// Its group was cancelled: it is not repeated.
-    pub(crate) cancelled: bool,
-}
-
-impl Entry {
-    /// What has been tried for it.
-    pub(crate) fn tried(&self) -> Tried {
-        Tried {
-            replay: self.replay,
-            refusals: self.refusals,
-            errors: self.errors,
-            key_faults: self.key_faults,
-        }
-    }
-
-    fn age(&self, slot: u32) -> Age {
-        Age {
-            submitted: self.submitted,
-            seq: self.seq,
-            slot,
-        }
-    }
-
-    /// When it was submitted.
-    pub(crate) fn submitted(&self) -> Time {
-        Time::from_nanos(u64::try_from(self.submitted).unwrap_or(0))
-    }
-
-    /// Keeps the ask from a key until a moment, and goes on keeping it from the others.
-    pub(crate) fn bar(&mut self, key: KeyId, until: Time, now: Time) {
-        let barred = self.barred.iter().copied();
-        let others = barred.filter(|&(other, until)| other != key && until > now);
-        self.barred = others.chain([(key, until)]).collect();
-    }
-
-    /// Until when the ask must not see this key.
-    pub(crate) fn barred_until(&self, key: KeyId) -> Time {
-        let found = self.barred.iter().find(|&&(barred, _)| barred == key);
-        found.map_or(Time::START, |&(_, until)| until)
-    }
-}
 
 /// The queue of one limiter.
 #[derive(Debug)]
@@ -125,22 +46,6 @@ pub(crate) struct SlotQueue {
     bound: usize,
     seq: u64,
 }
-
-/// What a newcomer brings.
-#[derive(Debug)]
-pub(crate) struct Newcomer {
-    pub(crate) lane: LaneId,
-    pub(crate) priority: Priority,
-    pub(crate) tenant: Option<Name>,
-    pub(crate) cost: Cost,
-    pub(crate) deadline: Time,
-    pub(crate) not_before: Time,
-    pub(crate) group: Option<Name>,
-    pub(crate) replay: Replay,
-}
-
-/// The lanes whose heads may go now, in their order.
-pub(crate) type Heads = SmallVec<[(u32, Ticket); 4]>;
 
 impl SlotQueue {
     pub(crate) fn new(bound: usize) -> Self {
@@ -322,34 +227,6 @@ impl SlotQueue {
     pub(crate) fn depths(&self, now: Time) -> (Vec<ClassDepth>, Vec<TenantDepth>) {
         let alone = self.express.map(|slot| self.entries[slot as usize].flow);
         self.flows.depths(alone, now)
-    }
-
-    /// The lanes whose heads may go, in their order, and when the first of the others may. A lane
-    /// is left out while it is known to be shut in this state of the scheduler.
-    pub(crate) fn heads(&self, state: u64, now: Time) -> (Heads, Time) {
-        if let Some(slot) = self.express {
-            let head = (self.entries[slot as usize].lane, self.ticket(slot));
-            return (SmallVec::from_slice(&[head]), Time::NEVER);
-        }
-        let mut next = Time::NEVER;
-        let mut heads: SmallVec<[(u32, Head); 4]> = SmallVec::new();
-        for (index, lane) in &self.lanes {
-            if lane.shut_at == state && lane.shut_until > now {
-                next = next.min(lane.shut_until);
-            } else if let Some(head) = lane.head() {
-                heads.push((index as u32, head));
-            }
-        }
-        if heads.len() > 1 {
-            sort(&mut heads);
-        }
-        (
-            heads
-                .into_iter()
-                .map(|(lane, head)| (lane, self.ticket(head.age.slot)))
-                .collect(),
-            next,
-        )
     }
 
     pub(crate) fn lane_at(&self, lane: u32) -> &Lane {
@@ -584,29 +461,9 @@ impl SlotQueue {
 /// The default lane is there from the start and stays.
 const DEFAULT_LANE: u32 = 0;
 
-/// Sorts heads: the class that has waited longest over all these lanes first, and within a class
-/// by turn, so that a tenant's pinned and free asks share one turn.
-fn sort(heads: &mut [(u32, Head)]) {
-    let mut dues: SmallVec<[(u8, i64); 8]> = SmallVec::new();
-    for (_, head) in heads.iter() {
-        match dues
-            .iter_mut()
-            .find(|(priority, _)| *priority == head.priority)
-        {
-            Some((_, due)) => *due = (*due).min(head.due),
-            None => dues.push((head.priority, head.due)),
-        }
-    }
-    let due = |priority| {
-        dues.iter()
-            .find(|(other, _)| *other == priority)
-            .map(|&(_, due)| due)
-    };
-    heads.sort_unstable_by_key(|(_, head)| (due(head.priority), head.turn, head.age));
-}
-
 #[cfg(test)]
 mod tests {
+    use super::super::events::{Cost, KeyId, Replay};
     use super::*;
 
     fn at(seconds: f64) -> Time {

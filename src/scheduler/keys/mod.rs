@@ -5,66 +5,18 @@
 //! before the last penalty count for nothing. A key is retired only after a second, independent
 //! refusal of the key itself, and then probed rarely, not forgotten.
 
+mod fault;
+mod key;
+mod penalty;
+
 use std::time::Duration;
 
-use crate::feedback::Fault;
-
 use super::events::{Because, Fingerprint, Gate, KeyId, Reason, What};
-use super::secrets::{NO_SECRET, Secret};
+use super::secrets::Secret;
 use super::time::Time;
-
-/// What a refusal without a hint costs the key.
-#[derive(Clone, Copy, Debug, Default, PartialEq)]
-#[cfg_attr(
-    feature = "serde",
-    derive(serde::Serialize, serde::Deserialize),
-    serde(rename_all = "snake_case", deny_unknown_fields)
-)]
-#[non_exhaustive]
-pub enum Penalty {
-    /// Only what the server's hint says; without one the pace alone is cut. The default.
-    #[default]
-    Hint,
-    /// So long for each refusal in a row, or the hint if that is longer.
-    Streak {
-        /// Per refusal in a row. The Rakuten system uses 3 s.
-        #[cfg_attr(feature = "serde", serde(with = "crate::config::duration"))]
-        each: Duration,
-        /// At most. The Rakuten system's 60 s.
-        #[cfg_attr(feature = "serde", serde(with = "crate::config::duration"))]
-        most: Duration,
-    },
-}
-
-impl Penalty {
-    /// 3 s for each refusal in a row, at most 60 s: the Rakuten Travel system's key manager.
-    #[must_use]
-    pub const fn streak() -> Self {
-        Self::Streak {
-            each: Duration::from_secs(3),
-            most: Duration::from_secs(60),
-        }
-    }
-}
-
-/// Whom a whole-second hint stops.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-#[cfg_attr(
-    feature = "serde",
-    derive(serde::Serialize, serde::Deserialize),
-    serde(rename_all = "snake_case")
-)]
-#[non_exhaustive]
-pub enum HintScope {
-    /// The key, except for a single whole-second `1` between successes: that is any wait up to a
-    /// second rounded up, so only the refused request waits and the key is paced. The default.
-    #[default]
-    Auto,
-    /// The key.
-    Key,
-    /// The refused request.
-    Request,
-}
+use fault::{FIRST_PROBE, LAST_PROBE};
+pub(crate) use key::Key;
+pub use penalty::{HintScope, Penalty};
 
 /// The keys of one limiter.
 #[derive(Debug)]
@@ -74,40 +26,6 @@ pub(crate) struct KeyPool {
     hint_scope: HintScope,
     longest_park: Duration,
     granted: u64,
-}
-
-/// One key.
-#[derive(Debug)]
-pub(crate) struct Key {
-    pub(crate) fingerprint: Fingerprint,
-    pub(crate) in_flight: u32,
-    /// The number of its last grant: ties go to the key that was used longest ago.
-    pub(crate) last_grant: u64,
-    parked_until: Time,
-    park_reason: Reason,
-    bucket_parks: Vec<(u32, Time)>,
-    /// Refusals in a row, each of a request that was sent after the one before was heard.
-    refusals: u32,
-    last_refusal: Option<Time>,
-    last_penalty: Option<Time>,
-    /// Attempts in a row that nobody answered.
-    unanswered: u32,
-    /// When it was last put to rest for that.
-    rested_at: Option<Time>,
-    faulty: Option<Faulty>,
-    secret: Secret,
-    /// Taken out by the user; what is in flight may finish.
-    removed: bool,
-}
-
-/// A key that the server refused.
-#[derive(Debug)]
-struct Faulty {
-    fault: Fault,
-    since: Time,
-    retired: bool,
-    probe_at: Time,
-    probes: u32,
 }
 
 /// What a refusal did to its key.
@@ -207,25 +125,6 @@ impl KeyPool {
         secret.is_here() && key.faulty.take().is_some_and(|faulty| faulty.retired)
     }
 
-    /// Why none of the keys in use will serve anybody, if that is so. A retired key whose probe is
-    /// due still counts as one that will.
-    pub(crate) fn all_faulty(&self, now: Time) -> Option<Fault> {
-        let mut fault = None;
-        for id in self.ids() {
-            let key = self.key(id);
-            match &key.faulty {
-                _ if key.secret == Secret::Missing => {
-                    fault = fault.or(Some(NO_SECRET));
-                }
-                Some(faulty) if faulty.retired && faulty.probe_at > now => {
-                    fault = fault.or(Some(faulty.fault));
-                }
-                _ => return None,
-            }
-        }
-        fault
-    }
-
     /// When a key may be used for a bucket.
     pub(crate) fn gate(&self, id: KeyId, bucket: u32, now: Time) -> Gate {
         let key = self.key(id);
@@ -274,12 +173,6 @@ impl KeyPool {
     ) -> impl Iterator<Item = (u32, Time)> + '_ {
         let parks = self.key(id).bucket_parks.iter().copied();
         parks.filter(move |&(_, until)| until > now)
-    }
-
-    /// Why the server refuses a key, whether that was confirmed, and when it is probed next.
-    pub(crate) fn fault(&self, id: KeyId) -> Option<(Fault, bool, Time)> {
-        let faulty = self.key(id).faulty.as_ref()?;
-        Some((faulty.fault, faulty.retired, faulty.probe_at))
     }
 
     /// Whether any key, or a bucket of one, is kept out of use.
@@ -429,144 +322,6 @@ impl KeyPool {
         self.keys[id.index()].park(bucket, until, Because::Hint, now);
         until
     }
-
-    /// The server refused the key itself in answer to a request that was sent at `sent`.
-    pub(crate) fn on_fault(
-        &mut self,
-        id: KeyId,
-        fault: Fault,
-        sent: Time,
-        now: Time,
-    ) -> Option<What> {
-        let key = &mut self.keys[id.index()];
-        if key.fingerprint == Fingerprint::ANONYMOUS {
-            // The credential is the application's own, and another one may come with each request.
-            return None;
-        }
-        if key.secret.is_newer_than(sent) {
-            // That was about a secret which is not used any more.
-            return None;
-        }
-        match &mut key.faulty {
-            None => {
-                key.faulty = Some(Faulty {
-                    fault,
-                    since: now,
-                    retired: fault == Fault::Revoked,
-                    probe_at: now + SUSPICION,
-                    probes: 0,
-                });
-                Some(if fault == Fault::Revoked {
-                    What::Retired(fault)
-                } else {
-                    What::Suspected(fault)
-                })
-            }
-            Some(faulty) if !faulty.retired && sent > faulty.since => {
-                faulty.retired = true;
-                faulty.since = now;
-                faulty.fault = fault;
-                faulty.probe_at = faulty.probe_at.max(now + FIRST_PROBE);
-                Some(What::Retired(fault))
-            }
-            Some(_) => None,
-        }
-    }
-
-    /// Somebody else found at `observed` that the server refuses the key.
-    pub(crate) fn hear_fault(
-        &mut self,
-        id: KeyId,
-        fault: Fault,
-        observed: Time,
-        now: Time,
-    ) -> Option<What> {
-        let key = &mut self.keys[id.index()];
-        if key.faulty.as_ref().is_some_and(|faulty| faulty.retired) {
-            return None;
-        }
-        key.faulty = Some(Faulty {
-            fault,
-            since: observed,
-            retired: true,
-            probe_at: now + FIRST_PROBE,
-            probes: 0,
-        });
-        Some(What::Retired(fault))
-    }
-
-    /// Somebody else found at `observed` that the server accepts the key.
-    pub(crate) fn hear_restored(&mut self, id: KeyId, observed: Time) -> Option<What> {
-        let faulty = &mut self.keys[id.index()].faulty;
-        let is_older = |faulty: &Faulty| faulty.since <= observed;
-        let found = faulty.take_if(|faulty| is_older(faulty))?;
-        found.retired.then_some(What::Restored)
-    }
-}
-
-impl Key {
-    /// Until when it is parked: as a whole, and each of its buckets.
-    pub(crate) fn parks(&self) -> impl Iterator<Item = (Option<u32>, Time)> + '_ {
-        let buckets = self.bucket_parks.iter();
-        let buckets = buckets.map(|&(bucket, until)| (Some(bucket), until));
-        [(None, self.parked_until)].into_iter().chain(buckets)
-    }
-
-    fn new(fingerprint: Fingerprint) -> Self {
-        Self {
-            fingerprint,
-            in_flight: 0,
-            last_grant: 0,
-            parked_until: Time::START,
-            park_reason: Reason::Hint,
-            bucket_parks: Vec::new(),
-            refusals: 0,
-            last_refusal: None,
-            last_penalty: None,
-            unanswered: 0,
-            rested_at: None,
-            faulty: None,
-            secret: Secret::default(),
-            removed: false,
-        }
-    }
-
-    /// Whether a request sent at `sent` knew nothing of the last penalty.
-    fn is_stale(&self, sent: Time) -> bool {
-        self.last_penalty.is_some_and(|penalty| sent <= penalty)
-    }
-
-    /// Parks the key or one of its buckets; never shortens. Whether anything moved.
-    fn park(&mut self, bucket: Option<u32>, until: Time, why: Because, now: Time) -> bool {
-        let Some(bucket) = bucket else {
-            let moved = until > self.parked_until;
-            if moved {
-                self.parked_until = until;
-                self.park_reason = if why == Because::Streak {
-                    Reason::Penalty
-                } else {
-                    Reason::Hint
-                };
-            }
-            return moved;
-        };
-        self.bucket_parks.retain(|&(_, until)| until > now);
-        match self
-            .bucket_parks
-            .iter_mut()
-            .find(|(parked, _)| *parked == bucket)
-        {
-            Some((_, old)) => {
-                let moved = until > *old;
-                *old = (*old).max(until);
-                moved
-            }
-            None => {
-                self.bucket_parks.push((bucket, until));
-                true
-            }
-        }
-    }
 }
 
 /// So many attempts in a row without an answer are no accident.
@@ -575,17 +330,10 @@ const MUTE: u32 = 3;
 const FIRST_REST: Duration = Duration::from_secs(1);
 /// … and at most for this: an outage of the provider's looks the same, and it ends.
 const LAST_REST: Duration = Duration::from_secs(10);
-/// A suspected key rests this long before a second request decides (the prototype's half second):
-/// long enough for what was in flight with it to end.
-const SUSPICION: Duration = Duration::from_millis(500);
-/// A retired key is probed after this, then after twice that, …: a sole key must not be benched
-/// for an hour for a hiccup of the provider's.
-const FIRST_PROBE: Duration = Duration::from_secs(5);
-/// The longest pause between probes.
-const LAST_PROBE: Duration = Duration::from_secs(300);
-
 #[cfg(test)]
 mod tests {
+    use crate::feedback::Fault;
+
     use super::*;
 
     fn at(seconds: f64) -> Time {
