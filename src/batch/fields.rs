@@ -282,7 +282,7 @@ fn json(text: &str, error: &serde_json::Error) -> BadLine {
 
 /// Whether a field is a known one but for its case, or one letter too many, too few, wrong or in
 /// the wrong order. First letters are seldom mistaken, and `host` is not `cost`.
-fn is_slip(field: &str, known: &str) -> bool {
+pub(crate) fn is_slip(field: &str, known: &str) -> bool {
     let lower = field.to_ascii_lowercase();
     let (a, b) = (lower.as_bytes(), known.as_bytes());
     if a.first() != b.first() || a.len().abs_diff(b.len()) > 1 {

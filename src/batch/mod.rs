@@ -6,7 +6,7 @@
 //! [`record`] writes that as a line, and [`output`] appends it. Beside that, [`ids`] knows every
 //! line in 24 bytes, [`resume`] what earlier runs did, [`inflight`] what was on its way when one
 //! was killed, and [`rewrite`] puts the output in order at the end. [`packed`] unpacks an input, [`rows`] makes
-//! lines of a table's rows,
+//! lines of a table's rows, [`table`] reads that,
 //! [`pipe`] takes records where the output is no file, [`usage`] counts what answers cost. [`run`](mod@run) is the loop
 //! that holds it together.
 
@@ -42,6 +42,7 @@ mod signals;
 mod source;
 mod state;
 mod summary;
+mod table;
 mod tally;
 mod usage;
 

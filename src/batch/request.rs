@@ -121,8 +121,7 @@ impl Reader {
         let method = match form.method {
             Some(raw) => {
                 let name = fields::text("method", raw)?;
-                Method::from_bytes(name.trim().to_ascii_uppercase().as_bytes())
-                    .map_err(|_| BadLine(format!("method `{name}` is not an HTTP method")))?
+                method(&name)?
             }
             None if body.is_some() => Method::POST,
             None => Method::GET,
@@ -217,6 +216,27 @@ impl Form<'_> {
     }
 }
 
+/// The method of this name. Vendors may have their own, but not one that looks like a mistake.
+///
+/// # Errors
+///
+/// It is none.
+pub(crate) fn method(name: &str) -> Result<Method, BadLine> {
+    let upper = name.trim().to_ascii_uppercase();
+    let none = || BadLine(format!("method `{name}` is not an HTTP method"));
+    let known = Method::from_bytes(upper.as_bytes()).map_err(|_| none())?;
+    if METHODS.contains(&upper.as_str()) {
+        return Ok(known);
+    }
+    let meant = METHODS
+        .iter()
+        .find(|method| fields::is_slip(&upper, &method.to_ascii_lowercase()));
+    match meant {
+        Some(meant) => Err(BadLine(format!("method `{name}`: is {meant} meant?"))),
+        None => Ok(known),
+    }
+}
+
 /// The body, without copying it out of the line. It is JSON unless the line's own content type
 /// says otherwise: then a string goes out as its text.
 fn body(raw: &RawValue, line: &Bytes, headers: &mut HeaderMap) -> Result<Bytes, BadLine> {
@@ -268,6 +288,9 @@ fn resolve(base: Option<&Url>, text: &str) -> Result<Url, BadLine> {
     base.join(&target)
         .map_err(|error| BadLine(format!("url cannot be read: {error}")))
 }
+
+/// What nearly every API is spoken to with.
+const METHODS: [&str; 7] = ["GET", "POST", "PUT", "PATCH", "DELETE", "HEAD", "OPTIONS"];
 
 const RELATIVE: &str = "url is relative and no --base-url was given";
 

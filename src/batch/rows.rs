@@ -4,7 +4,6 @@
 //! A line has the number of the row's first line in the file: the head of the table and further
 //! lines of a row are blank lines.
 
-use std::borrow::Cow;
 use std::io::{self, Read};
 use std::path::Path;
 
@@ -12,6 +11,8 @@ use serde::de::IgnoredAny;
 
 use super::fields::FAULT;
 use super::packed::Unpacked;
+use super::request;
+use super::table::Table;
 
 /// What each row of a table asks for. `{{column}}` stands for what the row has in that column.
 #[derive(Clone, Debug)]
@@ -20,6 +21,8 @@ pub struct Rows {
     url: String,
     body: Option<String>,
     id: Option<String>,
+    /// Whether all may ask for the same.
+    alike: bool,
 }
 
 /// Why rows cannot become requests.
@@ -31,6 +34,9 @@ pub enum RowsError {
         "the body for rows is not JSON ({0}): a text that holds a column is \"{{{{column}}}}\", with its quotes"
     )]
     Body(serde_json::Error),
+    /// The method is none.
+    #[error("{0}")]
+    Method(String),
 }
 
 impl Rows {
@@ -39,7 +45,7 @@ impl Rows {
     ///
     /// # Errors
     ///
-    /// The body is no JSON.
+    /// The body is no JSON; the method is none.
     pub fn new(
         method: Option<String>,
         url: String,
@@ -49,6 +55,9 @@ impl Rows {
         if let Some(body) = &body {
             serde_json::from_str::<IgnoredAny>(body).map_err(RowsError::Body)?;
         }
+        if let Some(method) = &method {
+            request::method(method).map_err(|fault| RowsError::Method(fault.to_string()))?;
+        }
         // A line is one line.
         let body = body.map(|body| body.replace(['\n', '\r'], " "));
         Ok(Self {
@@ -56,7 +65,15 @@ impl Rows {
             url,
             body,
             id,
+            alike: false,
         })
+    }
+
+    /// Lets all rows ask for the same: no column has to stand in the URL or the body.
+    #[must_use]
+    pub fn alike(mut self) -> Self {
+        self.alike = true;
+        self
     }
 
     /// Whether a file of this name is a table.
@@ -69,23 +86,52 @@ impl Rows {
     ///
     /// # Errors
     ///
-    /// It cannot be read; a column that is named is not there.
+    /// It cannot be read, or names no columns; a column that is named is not there, or twice; what
+    /// looks like the place of a column is none.
     pub(crate) fn lines_of<R: Read>(&self, source: R, separator: u8) -> io::Result<Lines<R>> {
         let mut table = csv::ReaderBuilder::new()
             .delimiter(separator)
             .flexible(true)
-            .from_reader(Tidy::new(source));
+            .from_reader(Table::new(source, separator));
         let head = table.headers().map_err(broken)?;
         let columns: Vec<String> = head.iter().map(|name| name.trim().to_owned()).collect();
-        let place = |name: &str| columns.iter().position(|column| column == name);
-        let id = match &self.id {
-            Some(name) => Some(place(name).ok_or_else(|| unknown(name, &columns))?),
-            None => place("custom_id").or_else(|| place("id")),
+        look_at_head(&columns, separator)?;
+        let by_name = |name: &str| {
+            let mut same = columns
+                .iter()
+                .filter(|column| column.eq_ignore_ascii_case(name));
+            same.next()
+                .map(|column| place(column, &columns))
+                .transpose()
         };
-        let parts = |text: &str| Parts::of(text, &columns);
+        let id = match (&self.id, by_name("custom_id")?) {
+            (Some(name), _) => Some(place(name, &columns)?),
+            (None, Some(id)) => Some(id),
+            (None, None) => by_name("id")?,
+        };
+        let url = Parts::of(&self.url, &columns)?;
+        let body = self.body.as_deref();
+        let body = body.map(|text| Parts::of(text, &columns)).transpose()?;
+        let is_used = |column| {
+            [Some(&url), body.as_ref()]
+                .iter()
+                .flatten()
+                .any(|parts| parts.has(column))
+        };
+        let all_alike = !(0..columns.len()).any(is_used);
+        let unused = (0..columns.len()).filter(|column| !is_used(*column));
+        let texts = [("--url", Some(&self.url)), ("--body", self.body.as_ref())];
+        if !self.alike
+            && let Some(slip) = unused
+                .filter_map(|column| slip(&columns[column], &texts, all_alike))
+                .next()
+        {
+            return Err(slip);
+        }
         Ok(Lines {
-            url: parts(&self.url)?,
-            body: self.body.as_deref().map(parts).transpose()?,
+            url,
+            body,
+            alike: (all_alike && !self.alike).then(|| alike(&columns)),
             method: self.method.clone(),
             id,
             columns: columns.len(),
@@ -94,6 +140,7 @@ impl Rows {
             line: Vec::new(),
             at: 0,
             written: 0,
+            rows: 0,
         })
     }
 }
@@ -128,7 +175,7 @@ fn separator(path: &Path) -> Option<u8> {
 
 /// A table as lines.
 pub(crate) struct Lines<R> {
-    table: csv::Reader<Tidy<R>>,
+    table: csv::Reader<Table<R>>,
     url: Parts,
     body: Option<Parts>,
     method: Option<String>,
@@ -140,6 +187,10 @@ pub(crate) struct Lines<R> {
     at: usize,
     /// How many lines were given so far.
     written: u64,
+    /// How many rows were read so far.
+    rows: u64,
+    /// What is wrong with a second row, where all would ask for the same.
+    alike: Option<String>,
 }
 
 impl<R: Read> Read for Lines<R> {
@@ -161,7 +212,16 @@ impl<R: Read> Lines<R> {
         (self.at, self.line) = (0, std::mem::take(&mut self.line));
         self.line.clear();
         if !self.table.read_byte_record(&mut self.row).map_err(broken)? {
-            return Ok(false);
+            return match self.rows {
+                0 => Err(io::Error::other(
+                    "it has no row below the first one, which names the columns",
+                )),
+                _ => Ok(false),
+            };
+        }
+        self.rows += 1;
+        if let (2.., Some(fault)) = (self.rows, &self.alike) {
+            return Err(io::Error::other(fault.clone()));
         }
         // Behind the row; before it there may have been blank lines.
         let behind = self.table.position().line();
@@ -200,9 +260,17 @@ impl<R: Read> Lines<R> {
         for field in &self.row {
             fields.push(std::str::from_utf8(field).map_err(|_| "the row is not UTF-8".to_owned())?);
         }
+        let id = self.id.map(|id| fields[id]);
+        if id.is_some_and(|id| id.trim().is_empty()) {
+            return Err(
+                "the row has no id: every row needs one where a column is named custom_id or id, \
+                 or by --id"
+                    .to_owned(),
+            );
+        }
         let line = &mut self.line;
         line.push(b'{');
-        if let Some(id) = self.id.map(|id| fields[id]).filter(|id| !id.is_empty()) {
+        if let Some(id) = id {
             line.extend_from_slice(b"\"custom_id\":");
             line.extend_from_slice(quoted(id).as_bytes());
             line.push(b',');
@@ -224,66 +292,6 @@ impl<R: Read> Lines<R> {
     }
 }
 
-/// A table whose every line ends with a newline alone, as lines are counted.
-struct Tidy<R> {
-    source: R,
-    /// What the last byte was, of those that were given or are held back.
-    last: u8,
-    /// A carriage return that may belong to a newline.
-    held: bool,
-    ended: bool,
-}
-
-impl<R: Read> Tidy<R> {
-    fn new(source: R) -> Self {
-        Self {
-            source,
-            last: b'\n',
-            held: false,
-            ended: false,
-        }
-    }
-}
-
-impl<R: Read> Read for Tidy<R> {
-    fn read(&mut self, buffer: &mut [u8]) -> io::Result<usize> {
-        // Room for a carriage return that was held back, beside what is read.
-        let most = buffer.len().saturating_sub(1).clamp(1, CHUNK);
-        let mut chunk = [0; CHUNK];
-        let mut given = 0;
-        while given == 0 && !self.ended {
-            let read = self.source.read(&mut chunk[..most])?;
-            let mut give = |byte| {
-                buffer[given] = byte;
-                given += 1;
-            };
-            if read == 0 {
-                self.ended = true;
-                if self.held {
-                    give(b'\r');
-                }
-                if self.last != b'\n' && given < buffer.len() {
-                    buffer[given] = b'\n';
-                    given += 1;
-                }
-                break;
-            }
-            for &byte in &chunk[..read] {
-                if std::mem::take(&mut self.held) && byte != b'\n' {
-                    give(b'\r');
-                }
-                self.last = byte;
-                if byte == b'\r' {
-                    self.held = true;
-                } else {
-                    give(byte);
-                }
-            }
-        }
-        Ok(given)
-    }
-}
-
 /// A text with places for columns.
 #[derive(Debug)]
 struct Parts(Vec<(String, Option<usize>)>);
@@ -296,13 +304,16 @@ impl Parts {
                 break;
             };
             let name = name.trim();
-            let place = columns.iter().position(|column| column == name);
-            let place = place.ok_or_else(|| unknown(name, columns))?;
+            let place = place(name, columns)?;
             parts.push((before.to_owned(), Some(place)));
             rest = after;
         }
         parts.push((rest.to_owned(), None));
         Ok(Self(parts))
+    }
+
+    fn has(&self, column: usize) -> bool {
+        self.0.iter().any(|(_, place)| *place == Some(column))
     }
 
     fn filled(&self, fields: &[&str], as_it_is: impl Fn(&str) -> String) -> String {
@@ -341,15 +352,84 @@ fn in_url(text: &str) -> String {
     url
 }
 
-fn unknown(name: &str, columns: &[String]) -> io::Error {
-    let columns: Vec<Cow<'_, str>> = columns
+/// Which column has this name.
+fn place(name: &str, columns: &[String]) -> io::Result<usize> {
+    let mut places = (0..columns.len()).filter(|at| columns[*at] == name);
+    match (places.next(), places.next()) {
+        (Some(place), None) => Ok(place),
+        (Some(_), Some(_)) => Err(io::Error::other(format!(
+            "it has two columns `{name}`: give one of them another name"
+        ))),
+        (None, _) => Err(io::Error::other(format!(
+            "it has no column `{name}`; its first row names {}",
+            named(columns)
+        ))),
+    }
+}
+
+fn named(columns: &[String]) -> String {
+    let columns: Vec<_> = columns.iter().map(|name| format!("`{name}`")).collect();
+    columns.join(", ")
+}
+
+/// The first row has to name columns.
+fn look_at_head(columns: &[String], separator: u8) -> io::Result<()> {
+    let fault = match columns {
+        [] => "it is empty: its first row names the columns".to_owned(),
+        [only] if separator == b',' && only.contains('\t') => format!(
+            "its first row names one column, `{only}`: a table with tabs has a name that ends in .tsv"
+        ),
+        [only] if separator == b',' && only.contains([';', '|']) => format!(
+            "its first row names one column, `{only}`: save it with commas between the fields, or \
+             with tabs as .tsv"
+        ),
+        [only] if separator == b'\t' && only.contains([',', ';']) => format!(
+            "its first row names one column, `{only}`: the fields of a .tsv have tabs between \
+             them; a table with commas has a name that ends in .csv"
+        ),
+        _ => return Ok(()),
+    };
+    Err(io::Error::other(fault))
+}
+
+/// What is wrong with a text in which a column seems to be meant that stands in none. Other tools'
+/// signs are told only where all rows would be `alike`: else they may be meant as they stand.
+fn slip(column: &str, texts: &[(&str, Option<&String>)], alike: bool) -> Option<io::Error> {
+    let signs = [
+        format!("{{{column}}}"),
+        format!("${column}"),
+        format!("<{column}>"),
+        format!("%{column}%"),
+        format!("[{column}]"),
+    ];
+    let signs = if alike { &signs[..] } else { &signs[..1] };
+    let named = texts
         .iter()
-        .map(|name| format!("`{name}`").into())
-        .collect();
-    io::Error::other(format!(
-        "it has no column `{name}`; its first row names {}",
-        columns.join(", ")
-    ))
+        .filter_map(|(name, text)| Some((name, (*text)?)));
+    for ((name, text), sign) in named.flat_map(|text| signs.iter().map(move |sign| (text, sign))) {
+        let stands = text.match_indices(sign.as_str()).any(|(at, _)| {
+            !text[..at].ends_with('{')
+                && !text[at + sign.len()..].starts_with(char::is_alphanumeric)
+        });
+        if stands && !column.is_empty() {
+            return Some(io::Error::other(format!(
+                "`{sign}` in {name} stands for nothing: the column `{column}` is written \
+                 {{{{{column}}}}}, with two braces (--same-request sends it as it stands)"
+            )));
+        }
+    }
+    None
+}
+
+/// What is wrong with rows that all ask for the same.
+fn alike(columns: &[String]) -> String {
+    let example = columns.last().map_or("", String::as_str);
+    format!(
+        "no column stands in --url or --body, so that every row would send the same request: write \
+         {{{{{example}}}}} where the text of a row belongs (its first row names {}), or say \
+         --same-request",
+        named(columns)
+    )
 }
 
 fn broken(error: csv::Error) -> io::Error {
@@ -359,9 +439,6 @@ fn broken(error: csv::Error) -> io::Error {
         kind => io::Error::other(format!("it is no table: {kind:?}")),
     }
 }
-
-/// One read of a table.
-const CHUNK: usize = 8 << 10;
 
 #[cfg(test)]
 mod tests {
@@ -398,17 +475,18 @@ mod tests {
     }
 
     #[test]
-    fn a_column_in_a_url_is_escaped_and_a_row_without_an_id_has_none() {
+    fn a_column_in_a_url_is_escaped_and_a_table_without_ids_has_none() {
         let rows = rows("/hotels/{{ no }}?q={{q}}", None);
-        let lines = lines(&rows, "no,q,id\n7,a&b c,\n");
+        let lines = lines(&rows, "no,q\n7,a&b c\n");
         assert_eq!(lines[1], "{\"url\":\"/hotels/7?q=a%26b%20c\"}");
     }
 
     #[test]
-    fn a_row_of_another_length_is_a_line_that_says_so() {
-        let lines = lines(&rows("/x", None), "a,b\n1\n1,2\n1,2,3\n");
+    fn a_row_of_another_length_or_without_its_id_is_a_line_that_says_so() {
+        let lines = lines(&rows("/{{a}}", None), "a,id\n1\n1,2\n1,2,3\n1, \n");
         assert!(lines[1].contains("the row has 1 fields"), "{}", lines[1]);
-        assert_eq!(lines[2], "{\"url\":\"/x\"}");
+        assert_eq!(lines[2], "{\"custom_id\":\"2\",\"url\":\"/1\"}");
+        assert!(lines[4].contains("the row has no id"), "{}", lines[4]);
         assert!(lines[3].contains("the row has 3 fields"));
     }
 
@@ -420,6 +498,15 @@ mod tests {
         };
         let said = fault(rows("/x", Some("\"{{promt}}\"")));
         assert!(said.contains("no column `promt`") && said.contains("`prompt`, `lang`"));
+        let said = fault(rows("/x", Some("\"say {prompt}\"")));
+        assert!(
+            said.contains("`{prompt}` in --body") && said.contains("{{prompt}}"),
+            "{said}"
+        );
+        let said = fault(rows("/{{lang}}", Some("\"say {prompt}\"")));
+        assert!(said.contains("`{prompt}` in --body"), "{said}");
+        let said = fault(rows("/$prompt", None));
+        assert!(said.contains("`$prompt` in --url"), "{said}");
         let id = Rows::new(None, "/x".to_owned(), None, Some("key".to_owned()));
         assert!(fault(id.expect("good rows")).contains("no column `key`"));
         let body = Rows::new(
@@ -432,6 +519,48 @@ mod tests {
             body.expect_err("no JSON")
                 .to_string()
                 .contains("with its quotes")
+        );
+    }
+
+    fn complaint(rows: &Rows, table: &str) -> Option<String> {
+        let read = rows
+            .lines_of(table.as_bytes(), b',')
+            .and_then(|mut lines| lines.read_to_string(&mut String::new()));
+        read.err().map(|error| error.to_string())
+    }
+
+    #[test]
+    fn rows_that_would_all_ask_for_the_same_are_refused_unless_that_is_meant() {
+        let same = rows("/x", Some("\"hello\""));
+        assert_eq!(complaint(&same, "id,p\n1,a\n"), None, "one is no mistake");
+        let said = complaint(&same, "id,p\n1,a\n2,b\n").expect("refused");
+        assert!(
+            said.contains("{{p}}") && said.contains("--same-request"),
+            "{said}"
+        );
+        assert_eq!(complaint(&same.alike(), "id,p\n1,a\n2,b\n"), None);
+        assert_eq!(complaint(&rows("/{{ p }}", None), "id,p\n1,a\n2,b\n"), None);
+    }
+
+    #[test]
+    fn a_head_that_names_no_columns_is_refused_with_what_to_do() {
+        let good = rows("/{{p}}", None);
+        for (table, part) in [
+            ("", "it is empty"),
+            ("\n\n", "it is empty"),
+            ("id,p\n", "no row below"),
+            ("id;p\n1;2\n", "commas"),
+            ("id\tp\n1\t2\n", ".tsv"),
+            ("p,p\n1,2\n", "two columns `p`"),
+            ("id,ID,id,p\n1,2,3,4\n", "two columns `id`"),
+        ] {
+            let said = complaint(&good, table).expect(table);
+            assert!(said.contains(part), "{table:?}: {said}");
+        }
+        assert_eq!(
+            complaint(&good, "q,q,p\n1,2,3\n"),
+            None,
+            "nobody asks for q"
         );
     }
 

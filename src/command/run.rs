@@ -37,6 +37,9 @@ pub(crate) struct Args {
     /// The method of each row [default: POST with a body, else GET].
     #[arg(long, value_name = "METHOD", requires = "url")]
     method: Option<String>,
+    /// Let all rows send the same request: no {{COLUMN}} has to stand in --url or --body.
+    #[arg(long, requires = "url")]
+    same_request: bool,
     /// The column with the custom_id of each row [default: custom_id or id, if there is one].
     #[arg(long, value_name = "COLUMN", requires = "url")]
     id: Option<String>,
@@ -192,6 +195,9 @@ impl Args {
             Some(path) => config::File::read(path)?,
             None => config::File::default(),
         };
+        if let Some(path) = &self.output {
+            refuse_name(path)?;
+        }
         let (providers, named) = self.providers(&file)?;
         let base_url = self.base(&file)?;
         let rows = self.rows()?;
@@ -348,7 +354,12 @@ impl Args {
             Some((body, None)) => Some(body.to_owned()),
         };
         let rows = Rows::new(self.method.clone(), url, body, self.id.clone());
-        rows.map(Some).map_err(|error| error.to_string())
+        let rows = rows.map_err(|error| error.to_string())?;
+        Ok(Some(if self.same_request {
+            rows.alike()
+        } else {
+            rows
+        }))
     }
 }
 
@@ -394,6 +405,20 @@ enum Form {
     Json,
 }
 
+/// An output whose name promises something else than lines of JSON.
+fn refuse_name(path: &Path) -> Result<(), String> {
+    let end = path.extension().unwrap_or_default().to_string_lossy();
+    if !OTHER_FORMS.contains(&end.to_ascii_lowercase().as_str()) {
+        return Ok(());
+    }
+    Err(format!(
+        "the results are lines of JSON, and -o {} would say that they are something else: give it a \
+         name such as {}",
+        path.display(),
+        path.with_extension("jsonl").display()
+    ))
+}
+
 /// An address that requests can be sent to: anything else would fail every line for good.
 fn web_address(text: &str) -> Result<Url, String> {
     let hint =
@@ -409,6 +434,9 @@ fn profile(name: &str) -> Result<Profile, String> {
         format!("it is none of {}", names.join(", "))
     })
 }
+
+/// Endings of names of files that are packed, or tables.
+const OTHER_FORMS: [&str; 8] = ["gz", "zst", "bz2", "xz", "zip", "csv", "tsv", "xlsx"];
 
 const MORE: &str = "\
 Each line of INPUT is one request in the form of OpenAI's Batch API,

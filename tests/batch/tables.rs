@@ -97,6 +97,66 @@ fn a_table_that_nothing_can_be_made_of_says_what_to_do() {
 }
 
 #[test]
+fn a_table_that_is_broken_is_refused_whole_and_leaves_no_file() {
+    // A quote without an end took in the rest of the file, and all was well.
+    let server = echo();
+    let template = r#"{"input": "{{prompt}}"}"#;
+    for (table, parts) in [
+        (
+            "id,prompt\n1,a\n2,\"b\n3,c\n",
+            ["opens on line 3", "never closed"],
+        ),
+        (
+            "id,prompt\n1,a\n2,\"a\" b\n",
+            ["on line 3", "written twice"],
+        ),
+        ("id;prompt\n1;a\n", ["`id;prompt`", "with commas"]),
+        ("", ["it is empty", "names the columns"]),
+        ("id,prompt\n", ["no row", "names the columns"]),
+        (
+            "id,prompt,prompt\n1,a,b\n",
+            ["two columns `prompt`", "another name"],
+        ),
+        (
+            "id,prompt\n1,a\n1,b\n",
+            ["`1` on lines 2 and 3", "nothing was sent"],
+        ),
+    ] {
+        let options = ["--url", "/x", "--body", template];
+        let batch = Batch::new("", &server.url()).with(&options);
+        let end = Ended::of(of_table(&batch, "prompts.csv", table.as_bytes()));
+        assert_eq!(end.code(), 2, "{table:?}: {}", end.stderr);
+        for part in parts {
+            assert!(end.stderr.contains(part), "{part} is not in {}", end.stderr);
+        }
+        assert!(!batch.output().exists(), "{table:?}");
+    }
+    assert_eq!(server.calls().len(), 0);
+}
+
+#[test]
+fn rows_that_would_all_send_the_same_are_sent_only_if_that_is_said() {
+    let server = echo();
+    let table = b"id,prompt\n1,a\n2,b\n";
+    let options = ["--url", "/x", "--body", r#"{"input": "say {prompt}"}"#];
+    let batch = Batch::new("", &server.url()).with(&options);
+    let end = Ended::of(of_table(&batch, "prompts.csv", table));
+    assert_eq!((end.code(), server.calls().len()), (2, 0));
+    assert!(
+        end.stderr.contains("{{prompt}}, with two braces"),
+        "{}",
+        end.stderr
+    );
+    let batch = batch.with(&["--same-request"]);
+    let end = Ended::of(of_table(&batch, "prompts.csv", table));
+    assert_eq!((end.code(), server.calls().len()), (0, 2), "{}", end.stderr);
+    assert_eq!(
+        batch.records()[0]["response"]["body"]["input"],
+        "say {prompt}"
+    );
+}
+
+#[test]
 fn zstd_is_read_by_its_name_frame_by_frame() {
     use ruzstd::encoding::{CompressionLevel, compress_to_vec};
     let server = echo();
