@@ -19,6 +19,7 @@ use super::request::Request;
 use super::resume;
 use super::run;
 use super::source::{Seen, SharedIndex};
+use super::state::StateFile;
 use super::summary::{Grouped, Rounded};
 
 /// What a run would do.
@@ -74,6 +75,9 @@ pub fn check(options: &Options) -> Result<Check, Error> {
     if let Some(mut journal) = journal {
         run::refuse_same_file(&journal, &options.input)?;
         resume::read_back(&mut index, &mut journal, stream)?;
+    }
+    if let Some(path) = &options.state {
+        StateFile::open(path).map_err(Error::State)?;
     }
     let index = SharedIndex::new(index);
     let seen = Arc::new(Seen::default());

@@ -52,7 +52,7 @@ impl Run<'_> {
     }
 
     /// Says what was done. `known` is whether every line was read.
-    pub(super) fn finish(self, earlier: &Earlier, known: bool) -> Result<Outcome, Error> {
+    pub(super) fn finish(mut self, earlier: &Earlier, known: bool) -> Result<Outcome, Error> {
         let (counts, moved) = {
             let index = self.index.lock();
             (index.counts(), index.moved())
@@ -98,6 +98,7 @@ impl Run<'_> {
             Some(Stop::Failed(error)) if error.is_usage() => return Err(error),
             Some(Stop::Failed(error)) => summary.stopped = Some(error.to_string()),
         }
+        self.journal.keep();
         Ok(Outcome {
             summary,
             interrupted,

@@ -18,6 +18,9 @@ pub enum Error {
         /// What is wrong with it.
         source: crate::Error,
     },
+    /// The file of what was learned cannot be read, or is something else.
+    #[error("{0}")]
+    State(String),
     /// Signals cannot be listened to.
     #[error("cannot listen to signals: {0}")]
     Runtime(#[source] io::Error),

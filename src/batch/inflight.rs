@@ -170,7 +170,8 @@ mod tests {
     use super::*;
 
     fn open(dir: &Path, recorded: &[&str]) -> InFlight {
-        let journal = Journal::open(&dir.join("out")).expect("an output");
+        let mut journal = Journal::open(&dir.join("out")).expect("an output");
+        journal.keep();
         let open = |id| !recorded.iter().any(|text| Id::of(text) == id);
         InFlight::open(&journal, open)
             .expect("readable")

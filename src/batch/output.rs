@@ -12,6 +12,7 @@ use super::error::Error;
 use super::ids::LARGEST_OFFSET;
 use super::pipe::{Pipe, Sink};
 use super::record::{self, Stored};
+use super::rewrite::beside;
 
 /// Where records go.
 #[derive(Debug)]
@@ -23,6 +24,8 @@ pub(crate) struct Journal {
     lines: u64,
     /// Whether its end is repaired when it is read.
     repair: bool,
+    /// Whether this run made the file, and nobody is to find it so far.
+    fresh: bool,
 }
 
 #[derive(Debug)]
@@ -56,10 +59,9 @@ impl Journal {
     pub(crate) fn look(path: &Path) -> Result<Option<Self>, Error> {
         match File::open(path) {
             Ok(file) if file.metadata().is_ok_and(|metadata| metadata.is_file()) => {
-                Ok(Some(Self {
-                    repair: false,
-                    ..Self::new(Target::File(file), path.to_owned())
-                }))
+                let mut journal = Self::new(Target::File(file), path.to_owned());
+                journal.repair = false;
+                Ok(Some(journal))
             }
             Ok(_) => Ok(None),
             Err(error) if error.kind() == io::ErrorKind::NotFound => Ok(None),
@@ -77,6 +79,7 @@ impl Journal {
             length: 0,
             lines: 0,
             repair: true,
+            fresh: false,
         }
     }
 
@@ -92,12 +95,13 @@ impl Journal {
         };
         loop {
             let mut options = OpenOptions::new();
-            let file = options
-                .read(true)
-                .write(true)
-                .create(true)
-                .truncate(false)
-                .open(path);
+            options.read(true).write(true);
+            let made = options.clone().create_new(true).open(path);
+            let fresh = made.is_ok();
+            let file = match made {
+                Err(_) => options.create(true).truncate(false).open(path),
+                made => made,
+            };
             let file = match file {
                 // A pipe or a device may be for writing only.
                 Err(error) if error.kind() == io::ErrorKind::PermissionDenied => {
@@ -114,7 +118,9 @@ impl Journal {
             let path = path.canonicalize().map_err(fail)?;
             // A run that ended between opening and locking has put another file in its place.
             if is_at(&file, &path).map_err(fail)? {
-                return Ok(Self::new(Target::File(file), path));
+                let mut journal = Self::new(Target::File(file), path);
+                journal.fresh = fresh;
+                return Ok(journal);
             }
         }
     }
@@ -125,6 +131,11 @@ impl Journal {
             Target::File(file) => Some(file),
             Target::Stream(_) => None,
         }
+    }
+
+    /// Leaves the file where it is though nothing is in it: the run has come to an end.
+    pub(crate) fn keep(&mut self) {
+        self.fresh = false;
     }
 
     /// Goes on with the file that has taken this one's place, which is locked already.
@@ -261,6 +272,17 @@ impl Journal {
         Error::WriteOutput {
             path: self.path.clone(),
             source,
+        }
+    }
+}
+
+/// A run that could not begin leaves no file behind.
+impl Drop for Journal {
+    fn drop(&mut self) {
+        if self.fresh && self.length == 0 {
+            // The lock is still held: nobody else writes to it.
+            std::fs::remove_file(&self.path).ok();
+            std::fs::remove_file(beside(&self.path, "inflight")).ok();
         }
     }
 }

@@ -84,7 +84,7 @@ pub async fn run(options: Options) -> Result<Outcome, Error> {
         input_ended: false,
         aborted: false,
     };
-    run.open_state();
+    run.open_state()?;
     run.until_done(&mut work, &mut signals).await;
     run.keep_state();
     if let Some(sender) = &run.sender {

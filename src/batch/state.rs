@@ -1,7 +1,8 @@
 //! What the limiters of a run have learned, kept in a file for the next run.
 //!
-//! It only ever helps: a file that cannot be read or written is told of once, and the run goes on
-//! without. A file that is something else is never written over. It holds fingerprints of keys, no
+//! It only ever helps: a file that cannot be written is told of once, and the run goes on without.
+//! A file that is something else is never written over, and stops the run before it begins: its name
+//! is a slip of the pen. It holds fingerprints of keys, no
 //! key, and only its owner may read it.
 
 use std::collections::BTreeMap;
@@ -17,6 +18,7 @@ use crate::Time;
 use crate::scheduler::history::History;
 use crate::scheduler::memory::Snapshot;
 
+use super::error::Error;
 use super::hosts::Hosts;
 use super::rewrite::beside;
 use super::run::Run;
@@ -63,19 +65,15 @@ impl StateFile {
             Ok(bytes) => {
                 let written: Written = serde_json::from_slice(&bytes).map_err(|error| {
                     format!(
-                        "{shown} is no state of this paceline ({error}): it stays as it is, and \
-                         this run neither uses nor keeps what is learned; name another file with \
-                         --state, or remove this one"
+                        "{shown} is no state of this paceline ({error}), and is left as it \
+                         is: name another file with --state, or remove this one"
                     )
                 })?;
                 (written.providers, written.history)
             }
             Err(error) if error.kind() == io::ErrorKind::NotFound => Default::default(),
             Err(error) => {
-                return Err(format!(
-                    "cannot read the state {shown}: {error}; this run neither uses nor keeps what \
-                     is learned"
-                ));
+                return Err(format!("cannot read the state {shown}: {error}"));
             }
         };
         Ok(Self {
@@ -210,14 +208,12 @@ impl Keeper {
 
 impl Run<'_> {
     /// Reads the state, if there is to be one.
-    pub(super) fn open_state(&mut self) {
-        let Some(path) = &self.options.state else {
-            return;
-        };
-        match StateFile::open(path) {
-            Ok(file) => self.keeper = Some(Keeper::new(Arc::new(file), self.clock.now())),
-            Err(complaint) => self.progress.note(&complaint),
+    pub(super) fn open_state(&mut self) -> Result<(), Error> {
+        if let Some(path) = &self.options.state {
+            let file = StateFile::open(path).map_err(Error::State)?;
+            self.keeper = Some(Keeper::new(Arc::new(file), self.clock.now()));
         }
+        Ok(())
     }
 
     /// Writes what was learned so far.

@@ -20,7 +20,8 @@ pub(super) type Named = Vec<(ApiKey, String)>;
 pub(super) fn read(env: &[String], files: &[PathBuf], auth: &Auth) -> Result<Named, String> {
     let mut keys = Vec::new();
     for name in env {
-        keys.push((auth.key(&secret_in_env(name)?), name.clone()));
+        let secret = secret_in_env(name)?;
+        keys.push((auth.key(auth.bare(&secret)), name.clone()));
     }
     for path in files {
         let file = path
@@ -28,7 +29,7 @@ pub(super) fn read(env: &[String], files: &[PathBuf], auth: &Auth) -> Result<Nam
             .unwrap_or(path.as_os_str())
             .to_string_lossy();
         for (line, secret) in secrets_in_file(path)? {
-            keys.push((auth.key(&secret), format!("{file} line {line}")));
+            keys.push((auth.key(auth.bare(&secret)), format!("{file} line {line}")));
         }
     }
     Ok(keys)
@@ -51,6 +52,24 @@ impl Auth {
             "gemini" => Self::Header(HeaderName::from_static("x-goog-api-key")),
             "rakuten" => Self::Query("applicationId".to_owned()),
             _ => Self::Bearer,
+        }
+    }
+
+    /// A key without what people copy along with it: quotes, and the `Bearer` that is put before
+    /// it anyway.
+    fn bare<'a>(&self, secret: &'a str) -> &'a str {
+        let mut bare = secret.trim();
+        for quote in ['"', '\''] {
+            let inner = bare.strip_prefix(quote);
+            bare = inner
+                .and_then(|inner| inner.strip_suffix(quote))
+                .unwrap_or(bare);
+        }
+        match (self, bare.split_once(' ')) {
+            (Self::Bearer, Some((scheme, key))) if scheme.eq_ignore_ascii_case("bearer") => {
+                key.trim()
+            }
+            _ => bare,
         }
     }
 
@@ -109,6 +128,20 @@ fn secret_in_env(name: &str) -> Result<String, String> {
     }
 }
 
+/// What a line of a file of settings for a shell, `export NAME=value`, has behind its name; any
+/// other line as it is. A key may end in `=`, but has seldom one between capitals and more.
+fn value(line: &str) -> &str {
+    let setting = line.strip_prefix("export ").unwrap_or(line).trim_start();
+    let is_name = |name: &str| {
+        let is_part = |byte: u8| byte.is_ascii_uppercase() || byte.is_ascii_digit() || byte == b'_';
+        name.starts_with(|first: char| first.is_ascii_uppercase()) && name.bytes().all(is_part)
+    };
+    match setting.split_once('=') {
+        Some((name, value)) if is_name(name) && !value.trim_start_matches('=').is_empty() => value,
+        _ => line,
+    }
+}
+
 /// The keys in a file, with their lines.
 fn secrets_in_file(path: &Path) -> Result<Vec<(usize, String)>, String> {
     let shown = path.display();
@@ -118,10 +151,34 @@ fn secrets_in_file(path: &Path) -> Result<Vec<(usize, String)>, String> {
     let secrets: Vec<_> = (1..)
         .zip(lines)
         .filter(|(_, line)| !line.is_empty() && !line.starts_with('#'))
-        .map(|(number, line)| (number, line.to_owned()))
+        .map(|(number, line)| (number, value(line).to_owned()))
         .collect();
     if secrets.is_empty() {
         return Err(format!("there is no key in {shown}: write one a line"));
     }
     Ok(secrets)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn what_is_copied_along_with_a_key_is_no_part_of_it() {
+        let bare = |line| Auth::Bearer.bare(value(line)).to_owned();
+        for line in [
+            "sk-1=",
+            "\"sk-1=\"",
+            "Bearer sk-1=",
+            "bearer  sk-1=",
+            "API_KEY=sk-1=",
+            "export API_KEY='sk-1='",
+            "API_KEY=\"Bearer sk-1=\"",
+        ] {
+            assert_eq!(bare(line), "sk-1=", "{line}");
+        }
+        assert_eq!(bare("ABCD=="), "ABCD==", "padding is no setting");
+        let header = Auth::Header(http::header::AUTHORIZATION);
+        assert_eq!(header.bare("Bearer sk-1"), "Bearer sk-1");
+    }
 }

@@ -11,8 +11,9 @@ use super::Command;
 #[derive(clap::Args)]
 #[command(after_help = MORE)]
 pub(crate) struct Args {
-    /// Of which subcommand [default: of all, in short].
-    subcommand: Option<String>,
+    /// Of which subcommand, such as run or config check [default: of all, in short].
+    #[arg(value_name = "SUBCOMMAND")]
+    subcommand: Vec<String>,
 }
 
 /// Writes the page.
@@ -20,16 +21,22 @@ pub(crate) fn run(args: &Args) -> ExitCode {
     // Subcommands get their full names when the whole is built.
     let mut whole = Command::command();
     whole.build();
-    let command = match &args.subcommand {
-        None => whole,
-        Some(name) => match whole.find_subcommand(name) {
-            Some(command) => command.clone(),
-            None => {
-                eprintln!("paceline man: there is no subcommand {name:?}: see paceline --help");
-                return ExitCode::from(super::USAGE);
-            }
-        },
-    };
+    let mut command = whole;
+    for name in &args.subcommand {
+        let Some(found) = command.find_subcommand(name).cloned() else {
+            let known: Vec<_> = command
+                .get_subcommands()
+                .map(clap::Command::get_name)
+                .collect();
+            let known = match &known[..] {
+                [] => "it has none".to_owned(),
+                known => format!("it is none of {}", known.join(", ")),
+            };
+            eprintln!("paceline man: there is no subcommand {name:?}: {known}");
+            return ExitCode::from(super::USAGE);
+        };
+        command = found;
+    }
     let mut page = Vec::new();
     let written = clap_mangen::Man::new(command)
         .source(concat!("paceline ", env!("CARGO_PKG_VERSION")))

@@ -99,5 +99,18 @@ fn shells_and_man_are_told_every_option_of_run() {
     assert!(end.stdout.contains("retry\\-failed"));
     let end = paceline(&["man"]);
     assert!(end.code() == 0 && end.stdout.contains(".TH paceline 1"));
-    assert_eq!(paceline(&["man", "nothing"]).code(), 2);
+    let end = paceline(&["man", "config", "check"]);
+    assert!(
+        end.stdout.contains(".TH paceline-config-check 1"),
+        "{}",
+        end.stdout
+    );
+    for (wrong, part) in [("nothing", "run, config"), ("run", "it has none")] {
+        let end = paceline(&["man", wrong, "more"]);
+        assert!(
+            end.code() == 2 && end.stderr.contains(part),
+            "{}",
+            end.stderr
+        );
+    }
 }

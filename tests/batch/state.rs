@@ -52,17 +52,25 @@ fn a_second_run_starts_without_the_refusals_of_the_first() {
 }
 
 #[test]
-fn a_file_of_something_else_is_told_of_and_stops_nothing() {
+fn a_file_of_something_else_stops_the_run_before_it_begins() {
     let folder = tempfile::tempdir().expect("a folder");
     let path = folder.path().join("notes.json");
     fs::write(&path, "{\"mine\": 1}").expect("written");
     let mock = Mock::start(SILENT, &[]);
-    let end = run(&mock, path.to_str().expect("UTF-8"), 3);
-    assert!(
-        end.stderr.contains("is no state of this paceline"),
-        "{}",
-        end.stderr
-    );
+    let batch = Batch::new(&lines(3), &mock.url).with(&["--state", path.to_str().expect("UTF-8")]);
+    for batch in [
+        batch.with(&["--dry-run"]),
+        Batch::new(&lines(3), &mock.url).with(&["--state", path.to_str().expect("UTF-8")]),
+    ] {
+        let end = batch.run();
+        assert_eq!(end.code(), 2);
+        assert!(
+            end.stderr.contains("is no state of this paceline"),
+            "{}",
+            end.stderr
+        );
+        assert!(!batch.output().exists());
+    }
     assert_eq!(fs::read_to_string(&path).expect("there"), "{\"mine\": 1}");
 }
 

@@ -168,6 +168,52 @@ fn a_relative_url_without_a_base_sends_nothing() {
         "{}",
         end.stderr
     );
+    assert!(!batch.output().exists(), "an empty file was left");
+}
+
+#[test]
+fn an_output_whose_name_promises_another_form_is_refused() {
+    let server = server();
+    for name in ["out.jsonl.gz", "out.csv", "OUT.ZST"] {
+        let batch = Batch::new("{\"url\":\"/a\"}", &server.url());
+        let mut command = Command::new(env!("CARGO_BIN_EXE_paceline"));
+        command
+            .arg("run")
+            .arg(batch.input())
+            .arg("-o")
+            .arg(batch.dir.path().join(name));
+        let end = Ended::of(command);
+        assert_eq!(end.code(), 2, "{name}");
+        assert!(end.stderr.contains("lines of JSON"), "{}", end.stderr);
+        assert!(!batch.dir.path().join(name).exists());
+    }
+}
+
+#[test]
+fn a_method_that_looks_like_a_mistake_is_not_sent() {
+    let server = server();
+    let input = "{\"url\":\"/a\",\"method\":\"PSOT\"}\n{\"url\":\"/b\",\"method\":\"purge\"}\n";
+    let batch = Batch::new(input, &server.url()).with(&["--ordered"]);
+    assert_eq!((batch.run().code(), server.calls().len()), (1, 1));
+    let said = batch.records()[0]["error"]["message"].to_string();
+    assert!(said.contains("is POST meant?"), "{said}");
+}
+
+#[test]
+fn keys_come_from_a_file_as_they_are_kept_for_a_shell() {
+    let server = server();
+    let batch = Batch::new("{\"url\":\"/a\"}\n{\"url\":\"/b\"}\n", &server.url());
+    let path = batch.dir.path().join(".env");
+    fs::write(
+        &path,
+        "# mine\nexport API_KEY=\"sk-secret-1\"\n\nBearer sk-secret-1\n",
+    )
+    .expect("written");
+    let batch = batch.with(&["--key-file", path.to_str().expect("UTF-8")]);
+    assert_eq!(batch.run().code(), 0);
+    for call in server.calls() {
+        assert_eq!(call.headers["authorization"], "Bearer sk-secret-1");
+    }
 }
 
 #[test]

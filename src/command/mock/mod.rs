@@ -21,8 +21,8 @@ use practice::Practice;
 /// Serves the provider of a scenario on 127.0.0.1 until it is interrupted.
 ///
 /// Keys are told apart by `Authorization`, by a header such as `x-api-key`, or by a query parameter
-/// such as `key`, `appid` or `access_token`, and stand in no answer and no log; the first ones that
-/// come are the scenario's. A request is known by `x-request-id`, else by the
+/// such as `key`, `appid` or `access_token`, and stand in no answer and no log. Any text will do:
+/// the first ones that come are the scenario's, and more are answered 401. A request is known by `x-request-id`, else by the
 /// `custom_id` of its JSON body, else by its path, query and body. It costs what `x-cost-tokens`
 /// says, else the `max_tokens` of its body, else 1. `GET /__stats` answers the counts.
 ///
