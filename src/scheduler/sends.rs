@@ -103,6 +103,17 @@ impl Sends {
         self.total - self.total_before(start)
     }
 
+    /// Each send after `moment`, and what it took.
+    pub(crate) fn after_each(&self, moment: Time) -> impl Iterator<Item = (Time, f64)> + '_ {
+        let start = self.entries.partition_point(|entry| entry.first <= moment);
+        let mut before = self.total_before(start);
+        self.entries.range(start..).map(move |entry| {
+            let cost = entry.total - before;
+            before = entry.total;
+            (entry.last, cost)
+        })
+    }
+
     /// The sends that the last `amount` before `moment` reaches back to: when the first and
     /// the last of them were made. None if that much is not known.
     pub(crate) fn reach_back(&self, amount: f64, moment: Time) -> Option<(Time, Time)> {

@@ -21,6 +21,7 @@ mod reading;
 mod refill;
 mod rhythm;
 mod sight;
+mod steadiness;
 mod window;
 
 use model::{Mark, Origin, Quota};

@@ -5,6 +5,7 @@
 
 use std::collections::VecDeque;
 
+use crate::scheduler::sends::Sends;
 use crate::scheduler::time::Time;
 
 use super::reading::Span;
@@ -22,6 +23,9 @@ pub(super) struct Window {
     /// Resets in whole seconds make a window of less than one unlikely: the short end until counts
     /// insist. None once they have.
     likely: Option<f64>,
+    /// The length is settled: the whole of it comes back at once, so counts and resets no longer tell
+    /// it.
+    settled: bool,
     /// Counts in a row that contradict the long end.
     longer: u32,
     counting: VecDeque<(Time, f64)>,
@@ -44,6 +48,7 @@ impl Window {
             longest: length.unwrap_or(f64::INFINITY),
             given: length,
             likely: Some(0.0),
+            settled: false,
             longer: 0,
             counting: VecDeque::new(),
             counted: 0.0,
@@ -88,7 +93,7 @@ impl Window {
     /// Narrows the length by a count: a send of age `counted` still counts, one of age `gone` does
     /// not.
     pub(super) fn on_count(&mut self, counted: f64, gone: f64) -> Counted {
-        if gone + SLACK < self.least() {
+        if !self.settled && gone + SLACK < self.least() {
             return Counted::TooFew;
         }
         if counted > self.longest + SLACK {
@@ -104,6 +109,9 @@ impl Window {
             };
         }
         self.longer = 0;
+        if self.settled {
+            return Counted::Fits;
+        }
         let before = self.longest;
         self.longest = self.longest.min(gone.max(self.shortest));
         self.shortest = self.shortest.max(counted.min(self.longest));
@@ -131,6 +139,11 @@ impl Window {
         self.likely
             .take()
             .is_some_and(|likely| likely > self.shortest)
+    }
+
+    /// All that counts.
+    pub(super) fn counted(&self) -> f64 {
+        self.counted
     }
 
     /// When the oldest that counts was sent.
@@ -230,6 +243,23 @@ impl Window {
         self.counted = other.counted;
     }
 
+    /// Settles the length, as told or else as long as it may be, and counts anew what was sent within
+    /// it.
+    pub(super) fn settle(&mut self, sends: &Sends, now: Time) {
+        self.forget_all();
+        if let Some(given) = self.given {
+            self.longest = given;
+        }
+        self.settled = true;
+        self.doubted = false;
+        if self.is_known() {
+            self.shortest = self.longest;
+            for (at, cost) in sends.after_each(now.plus_secs(-self.longest)) {
+                self.push(cost, at);
+            }
+        }
+    }
+
     pub(super) fn forget_all(&mut self) {
         self.counting.clear();
         self.counted = 0.0;
@@ -265,7 +295,7 @@ impl Window {
         jitter: f64,
         sent: Time,
     ) -> f64 {
-        if self.given.is_some() {
+        if self.given.is_some() || self.settled {
             return 0.0;
         }
         if !reset.exact

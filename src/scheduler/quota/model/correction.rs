@@ -110,6 +110,12 @@ impl Quota {
             return;
         };
         self.notice_disorder(off, origin, timing, now);
+        let off = if self.law == Law::Sliding && off > 0.0 {
+            // What came back too early for the model has come back by the model since.
+            (off - returned).max(0.0)
+        } else {
+            off
+        };
         self.correct(off);
         if self.law == Law::Sliding {
             if off < 0.0 {

@@ -16,6 +16,7 @@ use super::Standing;
 use super::edge::Edge;
 use super::reading::{Seen, Span, Told};
 use super::refill::Refill;
+use super::steadiness::Steadiness;
 use super::window::Window;
 
 mod correction;
@@ -73,6 +74,7 @@ pub(super) struct Quota {
     first: Option<Seen>,
     last: Option<Seen>,
     refill: Refill,
+    steadiness: Steadiness,
     window: Window,
     edge: Option<Edge>,
     /// The latest request that was alone in what it used, and its reset.
@@ -148,6 +150,7 @@ impl Quota {
             first: None,
             last: None,
             refill: Refill::default(),
+            steadiness: Steadiness::default(),
             window: Window::new(told.window),
             edge: None,
             alone: None,
@@ -339,6 +342,7 @@ impl Quota {
         };
         let doubt = self.doubt_around(origin, jitter);
         self.learn_refill(&seen, doubt, newer, jitter);
+        self.learn_steadiness(&seen, origin, newer, jitter);
         if self.first.is_none() {
             self.first = Some(seen.clone());
             self.last = Some(seen.clone());

@@ -149,7 +149,9 @@ impl Quota {
             let tries = edge.is_some_and(|edge| self.may_try(edge, timing));
             return if width > 2.0 * timing.jitter() && (!tries || self.limit >= LARGE) {
                 let best = (self.limit * width / length.max(width)).sqrt();
-                best.min(0.03 * self.limit).floor().min(MOST_SCOUTS)
+                let worth_it = best >= WORTHWHILE;
+                let kept = best.min(0.03 * self.limit).floor().min(MOST_SCOUTS);
+                if worth_it { kept } else { 0.0 }
             } else {
                 0.0
             };
@@ -195,6 +197,9 @@ const LARGE: f64 = 200.0;
 const LONGEST_LENGTH: f64 = 60.0;
 /// In seconds: a shorter span is not worth a search.
 const SHORT_SPAN: f64 = 0.1;
+/// The number of scouts from which they save half as much again as they cost: with `k` of them
+/// `k / (k + 1)` of half the span is saved, and half of them is lost.
+const WORTHWHILE: f64 = 2.2;
 /// Scouts cut the loss at a start to a tenth of the span; more would cost more than they bring.
 const MOST_SCOUTS: f64 = 10.0;
 /// In seconds: a bucket of unknown rate is asked again this soon.

@@ -3,8 +3,9 @@
 use crate::scheduler::time::Time;
 
 use super::super::edge::Edge;
-use super::super::reading::Seen;
+use super::super::reading::{Seen, Span};
 use super::super::refill::Refill;
+use super::super::steadiness::Count;
 use super::super::window::Counted;
 use super::{FEW, Law, Origin, Quota};
 
@@ -56,6 +57,49 @@ impl Quota {
         } else if self.law == Law::Bucket && newer {
             self.refill
                 .on_counts(seen, &self.sends, self.limit, doubt, jitter);
+        }
+    }
+
+    /// What counts say about an even refill, where resets do not tell its rate.
+    pub(super) fn learn_steadiness(
+        &mut self,
+        seen: &Seen,
+        origin: &Origin,
+        newer: bool,
+        jitter: f64,
+    ) {
+        if !newer || (seen.reset.exact && seen.reset.moment.is_none()) || self.is_uneven() {
+            return;
+        }
+        let count = Count {
+            order: seen.order,
+            at: seen.at,
+            remaining: seen.remaining,
+            doubt: self.doubt_around(origin, 2.0 * jitter),
+        };
+        self.steadiness
+            .on_count(count, &self.sends, self.limit, jitter);
+        if self.is_uneven() && self.law == Law::Bucket {
+            self.settle_for_sliding(seen);
+        }
+    }
+
+    /// Whether what comes back does not come evenly.
+    fn is_uneven(&self) -> bool {
+        self.steadiness.is_disproved()
+    }
+
+    /// The whole limit comes back at once, at moments that resets are too coarse to tell: who keeps
+    /// any stretch as long as a window within the limit keeps every window.
+    fn settle_for_sliding(&mut self, seen: &Seen) {
+        self.become_sliding();
+        self.window.settle(&self.sends, seen.at);
+        self.level = seen.remaining - self.sends.since(seen.order);
+        self.counted_from = seen.order;
+        // What is not left is in use, by whomever.
+        let others = self.limit - self.level - self.window.counted();
+        if others > 0.0 {
+            self.window.push(others, seen.at);
         }
     }
 
@@ -169,7 +213,9 @@ impl Quota {
 
     /// Sends that were too young to have come back have: the window started anew, or is none.
     fn on_too_few(&mut self, seen: &Seen, origin: &Origin, ages: &Ages, doubt: f64, jitter: f64) {
-        if !self.started_anew(seen, doubt, jitter) {
+        if self.is_uneven() && self.is_coarse(&seen.reset) {
+            self.settle_for_sliding(seen);
+        } else if !self.started_anew(seen, doubt, jitter) {
             // Whatever took them, once is enough.
             let taken = origin.at.plus_secs(jitter - ages.gone);
             self.sends.forget_until(taken);
@@ -201,6 +247,11 @@ impl Quota {
             self.edge = Some(Edge::found(old, new, given, jitter));
         }
         started
+    }
+
+    /// Whether a reset tells little of where a window ends.
+    fn is_coarse(&self, reset: &Span) -> bool {
+        !reset.exact && reset.width() > COARSE * self.window.longest()
     }
 
     /// A count that no sliding window explains: a bucket, if that is no exception.
@@ -241,6 +292,9 @@ impl Quota {
     }
 
     fn become_bucket(&mut self) {
+        if self.is_uneven() {
+            return;
+        }
         self.law = Law::Bucket;
         self.edge = None;
         self.refill = Refill::since(self.last.clone());
@@ -252,6 +306,8 @@ const LEAST_SHIFT: f64 = 0.004;
 /// Counts that no sliding window explains, before it is taken for a bucket: other causes (a refund,
 /// another client) do not come three times.
 pub(super) const ODD_COUNTS: u32 = 3;
+/// Of the length of a window.
+const COARSE: f64 = 0.4;
 /// A limit of which all and most can be told apart.
 const MANY: f64 = 8.0;
 /// In seconds: less than a second by what jitter adds.
