@@ -62,7 +62,9 @@ fn the_targets_of_the_fuzzers_hold_for_a_moment() {
         }
         let mut body = vec![dice.roll() as u8, dice.roll() as u8];
         body.extend(&case.body);
-        for input in [&mut response, &mut lists, &mut value, &mut body] {
+        let mut event = vec![dice.roll() as u8];
+        event.extend(&case.body);
+        for input in [&mut response, &mut lists, &mut value, &mut body, &mut event] {
             for _ in 0..dice.below(4) {
                 dice.mutate(input);
             }
@@ -71,6 +73,7 @@ fn the_targets_of_the_fuzzers_hold_for_a_moment() {
         targets::fields(&lists);
         targets::values(&value);
         targets::body(&body);
+        targets::event(&event);
     }
 }
 

@@ -4,7 +4,7 @@
 use std::time::{Duration, SystemTime};
 
 use http::{HeaderMap, HeaderName, HeaderValue, StatusCode};
-use paceline::feedback::{self, Feedback, Profile};
+use paceline::feedback::{self, Class, Feedback, Profile};
 
 /// A single value, in each place where values stand. It spoils nothing beside it.
 pub(crate) fn values(data: &[u8]) {
@@ -90,6 +90,30 @@ pub(crate) fn response(data: &[u8]) {
     assert_eq!(said, read(&profile, status, &headers, body));
 }
 
+/// The data of one event of a stream, as each vendor's. It is told only if it says something, and a
+/// word of an answer says nothing.
+pub(crate) fn event(data: &[u8]) {
+    let Some((&vendor, event)) = data.split_first() else {
+        return;
+    };
+    let profile = profile(vendor);
+    let said = feedback::read_event(&profile, event, received());
+    if let Some(said) = &said {
+        check(said);
+        assert!(said.class != Class::Ok || !said.cost.is_empty(), "{said:?}");
+    }
+    assert_eq!(said, feedback::read_event(&profile, event, received()));
+    let word = format!(
+        r#"{{"choices":[{{"delta":{{"content":"{}"}}}}]}}"#,
+        event.escape_ascii().to_string().replace('\\', "/")
+    );
+    assert_eq!(
+        feedback::read_event(&profile, word.as_bytes(), received()),
+        None,
+        "{word}"
+    );
+}
+
 fn profile(number: u8) -> Profile {
     let name = Profile::names().nth(usize::from(number));
     name.and_then(Profile::by_name).unwrap_or_default()
@@ -97,8 +121,12 @@ fn profile(number: u8) -> Profile {
 
 fn read(profile: &Profile, status: u16, headers: &HeaderMap, body: Option<&[u8]>) -> Feedback {
     let status = StatusCode::from_u16(status).expect("it is in range");
-    let received = SystemTime::UNIX_EPOCH + Duration::from_secs(1_773_144_000);
-    feedback::read(profile, status, headers, body, received)
+    feedback::read(profile, status, headers, body, received())
+}
+
+/// 2026-03-10T12:00:00Z
+fn received() -> SystemTime {
+    SystemTime::UNIX_EPOCH + Duration::from_secs(1_773_144_000)
 }
 
 /// Everything that leaves the reader is finite, not negative and bounded.
