@@ -120,6 +120,8 @@ fn at(says: Says, status: u16) -> Option<Says> {
         Says::Rate | Says::Concurrency => !matches!(status, 401 | 404 | 413),
         Says::Transient => matches!(status, 400 | 408 | 409 | 423 | 425 | 429 | 500..),
         Says::Unauthorized | Says::Revoked => matches!(status, 400 | 401 | 403),
+        // A payment that somebody cannot make is no matter of the key.
+        Says::Funds => !matches!(status, 404 | 409 | 422),
         _ => true,
     };
     fits.then_some(says)

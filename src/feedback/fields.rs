@@ -246,7 +246,12 @@ fn describe<'a>(tally: &mut Tally<'a>, key: &Key<'a>, mut live: Draft<'a>, polic
         .filter(|(at, policy)| {
             let again = policies[..*at].contains(policy)
                 || mine.is_some_and(|mine| policies[mine] == **policy);
-            Some(*at) != mine && !again
+            // One that says no more than the live limit does.
+            let echo = policy.limit() == live.limit
+                && policy.window.is_none()
+                && policy.name.is_none()
+                && policy.unit.is_none();
+            Some(*at) != mine && !again && !echo
         })
         .map(|(_, policy)| policy)
         .collect();

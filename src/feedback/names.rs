@@ -296,7 +296,11 @@ const WORDS: [(&str, Word); 50] = [
 ];
 
 /// Words for what is counted. "token" alone is none of them: it is as often a credential.
-const DIMENSIONS: [(&str, Dimension); 9] = [
+const DIMENSIONS: [(&str, Dimension); 13] = [
+    ("concurrent-requests", Dimension::Concurrent),
+    ("concurrent-request", Dimension::Concurrent),
+    ("concurrent", Dimension::Concurrent),
+    ("concurrency", Dimension::Concurrent),
     ("input-tokens", Dimension::InputTokens),
     ("output-tokens", Dimension::OutputTokens),
     ("tokens-prompt", Dimension::InputTokens),

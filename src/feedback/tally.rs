@@ -188,11 +188,11 @@ impl<'a> Tally<'a> {
 
     /// Gives every spent reading without a reset the one that a hint implies.
     pub(crate) fn reset_spent(&mut self, after: Duration, grain: Duration) {
-        for draft in self
-            .drafts
-            .iter_mut()
-            .filter(|draft| draft.spent() && draft.reset.is_none())
-        {
+        // What is in flight ends when it ends, whatever a clock says.
+        let comes_back = |draft: &&mut Draft<'_>| {
+            draft.spent() && draft.reset.is_none() && draft.dimension != Dimension::Concurrent
+        };
+        for draft in self.drafts.iter_mut().filter(comes_back) {
             draft.reset = Some(Reset {
                 after,
                 grain,

@@ -480,6 +480,12 @@ const POINTS: Key<'static> = Key::of(Dimension::Points);
 const CONCURRENT: Key<'static> = Key::of(Dimension::Concurrent);
 const MONEY: Key<'static> = Key::of(Dimension::Cost);
 
+/// Limits per model, and nothing else of its own.
+const BY_MODEL: Own = Own {
+    bucket: Bucketing::Model,
+    ..Own::NONE
+};
+
 /// The paths of generation calls in the form that most vendors share.
 const CHAT: &[&str] = &[
     "/chat/completions",

@@ -123,7 +123,10 @@ pub(super) static ROWS: &[Vendor] = &[
             "sforce-limit-info",
             Meaning::Whole(REQUESTS, Form::NamedUsage),
         )],
-        codes: &[Code("REQUEST_LIMIT_EXCEEDED", Says::Quota)],
+        codes: &[
+            Code("REQUEST_LIMIT_EXCEEDED", Says::Quota),
+            Code("UNABLE_TO_LOCK_ROW", Says::Transient),
+        ],
         ..Vendor::NONE
     },
     Vendor {

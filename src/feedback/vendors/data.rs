@@ -225,12 +225,27 @@ pub(super) static ROWS: &[Vendor] = &[
                     Meaning::Whole(WEIGHT, Form::UsedBySuffix),
                 ),
                 header(
+                    "x-sapi-used-ip-weight-*",
+                    Meaning::Whole(POINTS.scope("ip-weight"), Form::UsedBySuffix),
+                ),
+                header(
+                    "x-sapi-used-uid-weight-*",
+                    Meaning::Whole(POINTS.scope("uid-weight"), Form::UsedBySuffix),
+                ),
+                header(
                     "x-mbx-order-count-*",
                     Meaning::Whole(ORDERS, Form::UsedBySuffix),
                 ),
             ],
-            codes: &[Code("-1003", Says::Rate), Code("-1015", Says::Rate)],
+            // The balance of a trader is not the money of a key.
+            codes: &[
+                Code("-1003", Says::Rate),
+                Code("-1015", Says::Rate),
+                Code("-2010", Says::Fatal),
+                Code("-3041", Says::Fatal),
+            ],
             texts: &[
+                means("insufficient balance", Says::Fatal),
                 says("banned until {instant}"),
                 tells("current limit is {limit} orders per {window}", ORDERS),
                 tells(
@@ -332,7 +347,8 @@ pub(super) static ROWS: &[Vendor] = &[
     Vendor {
         name: "kraken",
         hosts: &["api.kraken.com"],
-        notes: "Status 200 with a sentence; a lockout lasts fifteen minutes.",
+        notes: "Status 200 with a sentence; a lockout lasts fifteen minutes; \"Throttled\" is too many \
+                at once, until an epoch.",
         own: Own {
             texts: &[
                 Text {
@@ -342,8 +358,8 @@ pub(super) static ROWS: &[Vendor] = &[
                 means("EAPI:Rate limit exceeded", Says::Rate),
                 means("EOrder:Rate limit exceeded", Says::Rate),
                 means("EGeneral:Too many requests", Says::Rate),
-                means("EService:Throttled", Says::Overloaded),
-                means("EService: Throttled", Says::Overloaded),
+                means("EService:Throttled", Says::Concurrency),
+                means("EService: Throttled", Says::Concurrency),
                 says("Throttled: {instant}"),
                 means("EService:Unavailable", Says::Transient),
                 means("EService:Busy", Says::Overloaded),
@@ -358,6 +374,11 @@ pub(super) static ROWS: &[Vendor] = &[
         name: "coinbase",
         hosts: &["api.coinbase.com", "api.exchange.coinbase.com"],
         notes: "A message or an id in the body.",
+        own: Own {
+            // Of the account that pays, not of the one that asks.
+            codes: &[Code("insufficient_funds", Says::Fatal)],
+            ..Own::NONE
+        },
         ..Vendor::NONE
     },
     Vendor {

@@ -87,6 +87,7 @@ pub(super) static ROWS: &[Vendor] = &[
             means("server is busy", Says::Overloaded),
             means("too busy", Says::Overloaded),
             means("over capacity", Says::Overloaded),
+            means("at capacity", Says::Overloaded),
             means("capacity exceeded", Says::Overloaded),
             means("secondary rate limit", Says::Rate),
             means("abuse detection", Says::Rate),

@@ -89,10 +89,7 @@ pub(super) static ROWS: &[Vendor] = &[
             reset("x-tokenlimit-reset", TOKENS),
         ],
         codes: &[Code("model_rate_limit", Says::Rate)],
-        own: Own {
-            bucket: Bucketing::Model,
-            ..Own::NONE
-        },
+        own: BY_MODEL,
         replays: CHAT,
         ..Vendor::NONE
     },
@@ -118,10 +115,7 @@ pub(super) static ROWS: &[Vendor] = &[
                 Meaning::Cost(Dimension::InputTokens),
             ),
         ],
-        own: Own {
-            bucket: Bucketing::Model,
-            ..Own::NONE
-        },
+        own: BY_MODEL,
         replays: CHAT,
         ..Vendor::NONE
     },
@@ -137,10 +131,7 @@ pub(super) static ROWS: &[Vendor] = &[
             Code("too_many_tokens_error", Says::Rate),
             Code("too_many_requests_error", Says::Rate),
         ],
-        own: Own {
-            bucket: Bucketing::Model,
-            ..Own::NONE
-        },
+        own: BY_MODEL,
         replays: CHAT,
         ..Vendor::NONE
     },
@@ -148,10 +139,7 @@ pub(super) static ROWS: &[Vendor] = &[
         name: "sambanova",
         hosts: &["api.sambanova.ai"],
         notes: "OpenAI's names and `-requests-day`; resets in whole seconds and as durations.",
-        own: Own {
-            bucket: Bucketing::Model,
-            ..Own::NONE
-        },
+        own: BY_MODEL,
         replays: CHAT,
         ..Vendor::NONE
     },
@@ -159,10 +147,7 @@ pub(super) static ROWS: &[Vendor] = &[
         name: "digitalocean-inference",
         hosts: &["inference.do-ai.run"],
         notes: "OpenAI's names with epochs; a reset is projected for a request of this size.",
-        own: Own {
-            bucket: Bucketing::Model,
-            ..Own::NONE
-        },
+        own: BY_MODEL,
         replays: CHAT,
         ..Vendor::NONE
     },
@@ -170,10 +155,7 @@ pub(super) static ROWS: &[Vendor] = &[
         name: "xai",
         hosts: &["api.x.ai"],
         notes: "OpenAI's names without resets.",
-        own: Own {
-            bucket: Bucketing::Model,
-            ..Own::NONE
-        },
+        own: BY_MODEL,
         replays: CHAT,
         ..Vendor::NONE
     },
@@ -189,10 +171,7 @@ pub(super) static ROWS: &[Vendor] = &[
         hosts: &["api.perplexity.ai"],
         notes: "Spent credits are a 401 with `insufficient_quota`.",
         codes: &[Code("request_rate_limit_exceeded", Says::Rate)],
-        own: Own {
-            bucket: Bucketing::Model,
-            ..Own::NONE
-        },
+        own: BY_MODEL,
         replays: CHAT,
         ..Vendor::NONE
     },
@@ -224,6 +203,8 @@ pub(super) static ROWS: &[Vendor] = &[
                     means: Told::Status,
                 },
             ],
+            // A cap on what one key may spend, with status 403.
+            texts: &[means("Key limit exceeded", Says::Funds)],
             ok_bodies: true,
             anchor: Anchor::MidnightUtc,
             bucket: Bucketing::Model,
@@ -254,10 +235,7 @@ pub(super) static ROWS: &[Vendor] = &[
         name: "voyage",
         hosts: &["api.voyageai.com"],
         notes: "Speaks of billing on a plain limit per minute.",
-        own: Own {
-            bucket: Bucketing::Model,
-            ..Own::NONE
-        },
+        own: BY_MODEL,
         replays: &["/embeddings", "/rerank"],
         ..Vendor::NONE
     },
@@ -272,10 +250,7 @@ pub(super) static ROWS: &[Vendor] = &[
             Code("Throttling.BurstRate", Says::Rate),
             Code("Arrearage", Says::Funds),
         ],
-        own: Own {
-            bucket: Bucketing::Model,
-            ..Own::NONE
-        },
+        own: BY_MODEL,
         replays: CHAT,
         ..Vendor::NONE
     },

@@ -38,10 +38,7 @@ pub(super) static ROWS: &[Vendor] = &[
             ),
             tells("Limit {limit}, Requested {cost}", REQUESTS),
         ],
-        own: Own {
-            bucket: Bucketing::Model,
-            ..Own::NONE
-        },
+        own: BY_MODEL,
         replays: CHAT,
         idempotency: Some("idempotency-key"),
         ..Vendor::NONE
@@ -133,12 +130,16 @@ pub(super) static ROWS: &[Vendor] = &[
                 wait("x-ratelimit-timeremaining"),
             ],
             texts: &[
-                tells("Rate limit of {limit} per {window} exceeded", REQUESTS),
+                Text {
+                    spent: true,
+                    ..tells("Rate limit of {limit} per {window} exceeded", REQUESTS)
+                },
                 tells(
                     "Rate limit of {limit} per 0s exceeded for {*}ConcurrentRequests",
                     CONCURRENT,
                 ),
             ],
+            spent_resets_with_wait: true,
             bucket: Bucketing::Model,
             ..Own::NONE
         },

@@ -188,7 +188,11 @@ pub(super) static ROWS: &[Vendor] = &[
         hosts: &["*.qualys.com"],
         notes: "409 is its word for a spent limit; the wait is `X-RateLimit-ToWait-Sec`.",
         headers: &[
-            wait("x-ratelimit-towait-sec"),
+            // 0 beside a refusal for too many at once: it is not the rate that must be waited for.
+            header(
+                "x-ratelimit-towait-sec",
+                Meaning::WaitUnlessZero(Unit::Seconds),
+            ),
             limit("x-concurrency-limit-limit", CONCURRENT),
             used("x-concurrency-limit-running", CONCURRENT),
         ],
