@@ -330,6 +330,8 @@ impl Limiter {
     /// repeated.
     pub fn close_now(&self) {
         self.gate().close();
+        // Who called the outside may have ended with its runtime.
+        self.gate().see_to_agent();
     }
 
     /// What was said about the vendor. Where nothing was, the middleware goes by the host of each

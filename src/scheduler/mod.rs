@@ -225,6 +225,7 @@ impl Scheduler {
 
     /// The next grant, if anybody may go now.
     pub fn poll_grant(&mut self, now: Time) -> Option<Grant> {
+        self.hear_kept(now);
         loop {
             if let Some(grant) = self.poll_bought() {
                 return Some(grant);

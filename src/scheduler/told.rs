@@ -61,9 +61,30 @@ pub enum Told {
     },
 }
 
-/// What was decided here and is to be told.
+impl Told {
+    /// Whether both say what is left of the same quotas.
+    fn is_about(&self, other: &Self) -> bool {
+        match (self, other) {
+            (
+                Self::Read { key, bucket, .. },
+                Self::Read {
+                    key: other,
+                    bucket: other_bucket,
+                    ..
+                },
+            ) => key == other && bucket == other_bucket,
+            _ => false,
+        }
+    }
+}
+
+/// What was decided here and is to be told, and what was heard and cannot be used yet.
 #[derive(Debug, Default)]
-pub(super) struct Teller(VecDeque<Told>);
+pub(super) struct Teller {
+    outgoing: VecDeque<Told>,
+    /// Readings, one a bucket, and when they were observed.
+    kept: Vec<(Told, Time)>,
+}
 
 impl Scheduler {
     /// From now on what others should know is kept for [`Scheduler::poll_told`].
@@ -73,7 +94,7 @@ impl Scheduler {
 
     /// The next thing that others should know.
     pub fn poll_told(&mut self) -> Option<Told> {
-        self.teller.as_mut()?.0.pop_front()
+        self.teller.as_mut()?.outgoing.pop_front()
     }
 
     /// Somebody else observed this at `observed`, or before that moment at the latest.
@@ -109,7 +130,15 @@ impl Scheduler {
             Told::Read {
                 bucket, readings, ..
             } => {
-                self.hear_readings(id, bucket.as_ref(), readings, observed, now);
+                let place = self.buckets.id(bucket.as_ref());
+                if self.control.awaits_answer(id, place) {
+                    // That will tell more, if it comes.
+                    if let Some(teller) = &mut self.teller {
+                        teller.keep(told, observed);
+                    }
+                    return;
+                }
+                self.hear_readings(id, place, readings, observed, now);
                 None
             }
             Told::Overloaded { .. } => None,
@@ -121,10 +150,21 @@ impl Scheduler {
         self.version += 1;
     }
 
+    /// Takes in what was heard while answers of one's own were on their way: they may have told
+    /// nothing, or never have come.
+    pub(super) fn hear_kept(&mut self, now: Time) {
+        let Some(teller) = &mut self.teller else {
+            return;
+        };
+        for (told, observed) in std::mem::take(&mut teller.kept) {
+            self.hear(&told, observed, now);
+        }
+    }
+
     fn hear_readings(
         &mut self,
         key: KeyId,
-        bucket: Option<&Name>,
+        bucket: u32,
         readings: &[Reading],
         observed: Time,
         now: Time,
@@ -141,7 +181,6 @@ impl Scheduler {
             readings: readings.iter().map(since).collect(),
             ..Feedback::default()
         };
-        let bucket = self.buckets.id(bucket);
         let changes = self
             .control
             .hear_readings(key, bucket, &feedback, observed, now);
@@ -212,10 +251,21 @@ impl Scheduler {
 
 impl Teller {
     fn push(&mut self, told: Told) {
-        if self.0.len() >= MOST {
-            self.0.pop_front();
+        if self.outgoing.len() >= MOST {
+            self.outgoing.pop_front();
         }
-        self.0.push_back(told);
+        self.outgoing.push_back(told);
+    }
+
+    /// Keeps what was heard of a bucket instead of what was kept before.
+    fn keep(&mut self, told: &Told, observed: Time) {
+        let mut kept = self.kept.iter();
+        match kept.position(|(kept, _)| kept.is_about(told)) {
+            Some(place) if self.kept[place].1 > observed => {}
+            Some(place) => self.kept[place] = (told.clone(), observed),
+            None if self.kept.len() < MOST => self.kept.push((told.clone(), observed)),
+            None => {}
+        }
     }
 }
 
@@ -228,6 +278,7 @@ mod tests {
 
     use super::*;
     use crate::config::Settings;
+    use crate::feedback::{Clock, Dimension, Reset};
     use crate::scheduler::events::{Ask, Reason, Refusal};
 
     fn at(seconds: f64) -> Time {
@@ -288,6 +339,37 @@ mod tests {
             scheduler.poll_grant(at(2.0)).map(|grant| grant.ticket),
             Some(other)
         );
+    }
+
+    #[test]
+    fn what_is_heard_during_a_request_counts_when_that_ends_without_an_answer() {
+        let mut scheduler = scheduler();
+        scheduler.submit(Ask::new(), at(1.0)).expect("room");
+        let flying = scheduler.poll_grant(at(1.0)).expect("it may go").ticket;
+        scheduler.start(flying, at(1.0));
+        let nothing_left = Reading {
+            dimension: Dimension::Requests,
+            limit: Some(100.0),
+            remaining: Some(0.0),
+            used: None,
+            reset: Some(Reset {
+                after: Duration::from_secs(40),
+                grain: Duration::from_millis(1),
+                clock: Clock::Delta,
+            }),
+            window: None,
+            scope: None,
+        };
+        let read = Told::Read {
+            key: key(),
+            bucket: None,
+            readings: vec![nothing_left],
+        };
+        scheduler.hear(&read, at(1.5), at(2.0));
+        scheduler.cancel(flying);
+        scheduler.submit(Ask::new(), at(3.0)).expect("it may wait");
+        assert_eq!(scheduler.poll_grant(at(3.0)), None);
+        assert!(matches!(scheduler.waits_for(), Some(Reason::Quota(_))));
     }
 
     #[test]

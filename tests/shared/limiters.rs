@@ -1,20 +1,19 @@
 //! Several limiters that share, each with its own connection, as several processes would.
 
-use std::pin::Pin;
+use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
-use std::sync::{Arc, Once};
 use std::time::{Duration, Instant};
 
 use http::{HeaderMap, StatusCode};
 use paceline::scheduler::concurrency::{Concurrency, FixedSettings};
 use paceline::scheduler::events::What;
 use paceline::scheduler::pace::PaceSettings;
-use paceline::shared::store::*;
 use paceline::shared::{Counts, MemoryStore, Mode, RedisStore, Sharing, WhenAway};
 use paceline::{Ask, Limiter, LimiterBuilder};
 use tokio::task::JoinSet;
 
 use super::server::{Kind, Server};
+use super::slow::Slow;
 
 /// The moments of all sends, as the provider would log them.
 #[derive(Clone)]
@@ -132,7 +131,8 @@ async fn no_window_holds_more_than_the_limit_and_hardly_less() {
     let mut replicas = JoinSet::new();
     for _ in 0..4 {
         let limiter = plain()
-            .ceiling("50/250ms+10%")
+            // A request leaves at most 0.1 s and two round trips after it was paid for.
+            .ceiling("50/250ms+60%")
             .shared(sharing(&server))
             .build()
             .unwrap();
@@ -141,9 +141,9 @@ async fn no_window_holds_more_than_the_limit_and_hardly_less() {
     let sent: usize = replicas.join_all().await.iter().sum();
     assert_eq!(sent, 400);
     assert!(audit.most_in(Duration::from_millis(250)) <= 50);
-    // Eight windows of 275 ms, less the last; the machine that tests may be busy.
+    // Eight windows of 400 ms, less the last; the machine that tests may be busy.
     assert!(
-        audit.elapsed() < Duration::from_millis(3000),
+        audit.elapsed() < Duration::from_millis(4500),
         "{:?}",
         audit.elapsed()
     );
@@ -161,7 +161,8 @@ async fn waiting_asks_are_paid_for_in_groups() {
         .unwrap();
     let sent = send_all(limiter, 2000, Audit::new()).await;
     assert_eq!(sent, 2000);
-    assert_eq!(counts.granted(), 2000);
+    // What could not leave in time on a busy machine is paid for anew.
+    assert!(counts.granted() >= 2000, "{}", counts.granted());
     assert!(
         counts.calls() < 400,
         "{} calls for 2000 grants",
@@ -350,58 +351,10 @@ async fn a_memory_store_shares_in_one_process_on_paused_time() {
     assert_eq!(audit.load(Ordering::SeqCst), 30);
 }
 
-/// A store whose answer to the first payment takes its time, as for a process that was halted.
-#[derive(Debug)]
-struct Late(MemoryStore, Duration, Once);
-
-impl Store for Late {
-    fn take<'a>(&'a self, scope: &'a Scope, take: &'a Take) -> Answer<'a, Taken> {
-        let answer = self.0.take(scope, take);
-        Box::pin(async move {
-            let answer = answer.await;
-            let mut is_first = false;
-            self.2.call_once(|| is_first = true);
-            if is_first {
-                tokio::time::sleep(self.1).await;
-            }
-            answer
-        })
-    }
-
-    fn refund<'a>(&'a self, scope: &'a Scope, refund: &'a Refund) -> Answer<'a, Standing> {
-        self.0.refund(scope, refund)
-    }
-
-    fn beat<'a>(&'a self, scope: &'a Scope, beat: &'a Beat) -> Answer<'a, Alive> {
-        self.0.beat(scope, beat)
-    }
-
-    fn release<'a>(&'a self, scope: &'a Scope, release: &'a Release) -> Answer<'a, Standing> {
-        self.0.release(scope, release)
-    }
-
-    fn lend<'a>(&'a self, scope: &'a Scope, claim: &'a Claim) -> Answer<'a, Lent> {
-        self.0.lend(scope, claim)
-    }
-
-    fn publish<'a>(&'a self, scope: &'a Scope, fact: &'a Fact) -> Answer<'a, bool> {
-        self.0.publish(scope, fact)
-    }
-
-    fn facts<'a>(&'a self, scope: &'a Scope) -> Answer<'a, Vec<Known>> {
-        self.0.facts(scope)
-    }
-
-    fn news<'a>(&'a self, scope: &'a Scope) -> Pin<Box<dyn Future<Output = ()> + Send + 'a>> {
-        self.0.news(scope)
-    }
-}
-
 #[tokio::test(start_paused = true)]
 #[expect(clippy::disallowed_methods, reason = "the time is paused")]
 async fn a_payment_that_is_heard_of_late_is_made_anew() {
-    let late = Late(MemoryStore::new(), Duration::from_secs(4), Once::new());
-    let store = Arc::new(late);
+    let store = Arc::new(Slow::new(Duration::from_secs(4), Duration::ZERO));
     let replica = || {
         let sharing = Sharing::new(Arc::clone(&store), "api.example.com").unwrap();
         plain().ceiling("2/10s").shared(sharing).build().unwrap()

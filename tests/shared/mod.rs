@@ -10,6 +10,7 @@ mod provider;
 #[cfg(feature = "cli")]
 mod replicas;
 mod server;
+mod slow;
 mod suite;
 mod telling;
 #[cfg(feature = "cli")]

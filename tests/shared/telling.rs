@@ -6,20 +6,25 @@ use std::time::Duration;
 use http::{HeaderMap, StatusCode};
 use paceline::scheduler::events::{Because, What};
 use paceline::scheduler::pace::PaceSettings;
+use paceline::shared::store::{Scope, Store};
 use paceline::shared::{MemoryStore, Sharing};
-use paceline::{Ask, Limiter};
+use paceline::{Ask, Limiter, Permit};
 
 use super::limiters::{plain, sharing};
 use super::server::{Kind, Server};
+use super::slow::Slow;
 
 /// Sends once and answers with what the provider says.
 async fn send(limiter: &Limiter, status: u16, headers: &[(&'static str, &'static str)]) {
+    let ask = Ask::new().replay(paceline::Replay::Never);
+    answer(limiter.acquire(ask).await.unwrap(), status, headers);
+}
+
+fn answer(permit: Permit, status: u16, headers: &[(&'static str, &'static str)]) {
     let headers: HeaderMap = headers
         .iter()
         .map(|&(name, value)| (http::HeaderName::from_static(name), value.parse().unwrap()))
         .collect();
-    let ask = Ask::new().replay(paceline::Replay::Never);
-    let permit = limiter.acquire(ask).await.unwrap();
     let outcome = permit.outcome(StatusCode::from_u16(status).unwrap(), &headers, None);
     drop(permit.complete(&outcome));
 }
@@ -197,4 +202,53 @@ async fn a_rate_that_one_learned_survives_its_end() {
         }
     }
     panic!("the second hears of no rate");
+}
+
+#[tokio::test(start_paused = true)]
+async fn what_was_read_last_has_been_told_when_the_limiter_is_closed() {
+    let left = |left: &'static str| {
+        [
+            ("x-ratelimit-limit-requests", "100"),
+            ("x-ratelimit-remaining-requests", left),
+            ("x-ratelimit-reset-requests", "40s"),
+        ]
+    };
+    let scope = Scope::new("api.example.com").unwrap();
+    // Before the end, and after it by a request that was in flight.
+    for is_late in [false, true] {
+        let store = Arc::new(Slow::new(Duration::ZERO, Duration::from_millis(200)));
+        let sharing = Sharing::new(Arc::clone(&store), "api.example.com").unwrap();
+        let limiter = plain().key(paceline::ApiKey::bearer("s3cret-w0rd"));
+        let limiter = limiter.shared(sharing).build().unwrap();
+        send(&limiter, 200, &left("90")).await;
+        // What changes with every answer is told now and then.
+        tokio::time::sleep(Duration::from_secs(1)).await;
+        if is_late {
+            let permit = limiter.acquire(Ask::new()).await.unwrap();
+            limiter.close_now();
+            tokio::time::sleep(Duration::from_millis(500)).await;
+            answer(permit, 200, &left("7"));
+        } else {
+            send(&limiter, 200, &left("7")).await;
+        }
+        limiter.close().await;
+        let facts = store.facts(&scope).await.unwrap();
+        let told = facts.iter().any(|fact| fact.value.contains('7'));
+        assert!(told, "{facts:?}");
+    }
+}
+
+#[test]
+fn a_limiter_whose_runtime_is_gone_still_leaves() {
+    let store = Arc::new(MemoryStore::new());
+    let sharing = Sharing::new(Arc::clone(&store), "api.example.com").unwrap();
+    let limiter = plain().ceiling("10/1s").shared(sharing).build().unwrap();
+    let runtime = || {
+        let mut builder = tokio::runtime::Builder::new_current_thread();
+        builder.enable_time().build().unwrap()
+    };
+    runtime().block_on(send(&limiter, 200, &[]));
+    let ended = runtime()
+        .block_on(async { tokio::time::timeout(Duration::from_secs(5), limiter.close()).await });
+    assert!(ended.is_ok(), "it waits for a task that is gone");
 }

@@ -68,6 +68,12 @@ impl Control {
         changed.map(Changed::into_what)
     }
 
+    /// Whether an answer of one's own may tell more of a bucket.
+    pub(crate) fn awaits_answer(&self, key: KeyId, bucket: u32) -> bool {
+        let ledger = self.keys[key.index()].ledger(bucket);
+        ledger.is_some_and(|ledger| ledger.in_flight() > 0)
+    }
+
     /// The server told somebody else this of a key, at `observed`.
     pub(crate) fn hear_readings(
         &mut self,

@@ -50,6 +50,14 @@ pub(crate) enum Said {
 }
 
 impl Call {
+    /// Whether the store would miss something if nobody heard of it.
+    pub(super) fn is_owed(&self) -> bool {
+        matches!(
+            self,
+            Self::Report(_) | Self::Refund(_) | Self::Release(_) | Self::Publish { .. }
+        )
+    }
+
     /// Makes the call.
     pub(crate) async fn make(self, store: Arc<dyn Store>, scope: Scope) -> (Self, Heard) {
         let heard = match &self {

@@ -26,6 +26,8 @@ pub(super) struct Facts {
     version: u64,
     is_due: bool,
     is_flying: bool,
+    /// What was learned outlives this process: nothing is left for later.
+    is_closing: bool,
 }
 
 impl Default for Facts {
@@ -40,6 +42,7 @@ impl Default for Facts {
             // What was published before this process began still holds.
             is_due: true,
             is_flying: false,
+            is_closing: false,
         }
     }
 }
@@ -52,22 +55,21 @@ impl Facts {
 
     /// When there is something to tell of what is told now and then.
     pub(super) fn next(&self) -> Time {
-        if self.later.is_empty() {
-            Time::NEVER
-        } else {
-            self.later_at
+        match (self.later.is_empty(), self.is_closing) {
+            (true, _) => Time::NEVER,
+            (false, true) => Time::START,
+            (false, false) => self.later_at,
         }
     }
 
-    /// What was learned outlives this process.
+    /// From now on everything is told at once, what is still in flight included.
     pub(super) fn close(&mut self) {
-        self.outgoing
-            .extend(std::mem::take(&mut self.later).into_values());
+        self.is_closing = true;
     }
 
-    /// Whether something is still to be told.
+    /// Whether something is to be told now.
     pub(super) fn owes(&self) -> bool {
-        !self.outgoing.is_empty()
+        !self.outgoing.is_empty() || (self.is_closing && !self.later.is_empty())
     }
 
     /// The store has so many facts.
@@ -129,7 +131,7 @@ impl Desk {
                 return Some(call);
             }
         }
-        if now >= self.facts.later_at {
+        if now >= self.facts.next() {
             while let Some((_, (told, observed))) = self.facts.later.pop_first() {
                 if self.facts.later.is_empty() {
                     self.facts.later_at = now + NOW_AND_THEN;

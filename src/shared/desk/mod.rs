@@ -60,6 +60,8 @@ pub(crate) struct Desk {
     changes: VecDeque<What>,
     circuit: Circuit,
     ways: Ways,
+    /// Calls on their way that tell the store something which it would miss.
+    owing: u32,
     debts: Debts,
     facts: Facts,
     epoch: Option<(Epoch, Time)>,
@@ -126,6 +128,7 @@ impl Desk {
             changes: VecDeque::new(),
             circuit: Circuit::default(),
             ways: Ways::default(),
+            owing: 0,
             debts: Debts::default(),
             facts: Facts::default(),
             epoch: None,
@@ -225,12 +228,14 @@ impl Desk {
             return Some(take);
         }
         if let Some(debt) = self.poll_debt(now) {
+            self.owing += 1;
             return Some(debt);
         }
         if let Some(claim) = self.poll_claim(now) {
             return Some(claim);
         }
         if let Some(fact) = self.poll_fact(now) {
+            self.owing += u32::from(fact.is_owed());
             return Some(fact);
         }
         // Once it has answered, so that nobody waits for this.
@@ -250,6 +255,7 @@ impl Desk {
         flying.for_each(Batch::call_again);
         self.beat.is_flying = false;
         self.facts.on_silence();
+        self.owing = 0;
         for limit in &mut self.limits {
             if std::mem::take(&mut limit.claim.is_flying) {
                 limit.claim.due = now;
@@ -302,6 +308,9 @@ impl Desk {
     /// A call was answered, or was not.
     pub(crate) fn on_heard(&mut self, call: Call, heard: Heard, now: Time) {
         self.sharing.counts.add(|counters| &counters.calls, 1);
+        if call.is_owed() {
+            self.owing = self.owing.saturating_sub(1);
+        }
         match heard {
             Ok(said) => {
                 if let Some(after) = self.circuit.on_answer(now) {
@@ -331,9 +340,9 @@ impl Desk {
             return false;
         }
         // Of a store that is away there is nothing to wait for: what it lent ends by itself.
-        let holds = self.beat.is_known || self.debts.any() || self.facts.owes();
+        let owes = self.owing > 0 || self.debts.any() || self.facts.owes();
         let borrows = |limit: &Known| limit.pace.last_share() > 0;
-        self.circuit.is_open() || !(holds || self.limits.iter().any(borrows))
+        self.circuit.is_open() || !(self.beat.is_known || owes || self.limits.iter().any(borrows))
     }
 
     fn line(&mut self, key: Fingerprint, now: Time) -> usize {
