@@ -1,11 +1,15 @@
 //! What agreeing with other processes costs, against a server on this machine.
 //!
 //! `cargo bench --features shared --bench shared`. The server is the one of the tests
-//! (`.ci/stores`). Beside the modes stand a plain `INCR` and the fixed-window script that many
-//! programs write for themselves (`INCR`, then `EXPIRE`, then the count). Released Rust crates with
-//! a mode of this kind (limitador) need OpenSSL and a protocol compiler, so none is measured here.
+//! (`.ci/stores`). Beside the modes stand a plain `INCR`, the fixed-window script that many programs
+//! write for themselves (`INCR`, then `EXPIRE`, then the count), and both shared modes of the crate
+//! trypema over the same connection: `redis` asks the store for every decision, as the exact mode
+//! does for those that wait together; `hybrid` decides by itself and tells the store every 10 ms,
+//! where leases borrow before they decide. It answers yes or no: it has no queue, and whoever is
+//! refused asks again.
 
 use std::process::{Child, Command, Stdio};
+use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use paceline::scheduler::concurrency::{Concurrency, FixedSettings};
@@ -14,6 +18,9 @@ use paceline::shared::store::{Law, Limit, OpId, Owner, Run, Scope, Store, Take};
 use paceline::shared::{Mode, RedisStore, Sharing};
 use paceline::{Ask, Limiter, Outcome, Verdict};
 use tokio::task::JoinSet;
+use trypema::hybrid::HybridRateLimiterProvider;
+use trypema::redis::{RedisKey, RedisRateLimiterProvider};
+use trypema::{RateLimit, RateLimitDecision, RateLimiterBuilder, TrypemaError};
 
 #[tokio::main]
 async fn main() {
@@ -55,6 +62,7 @@ async fn main() {
         println!("{:<44}{trips:>10.1} round trips per 1,000 grants", "");
         limiter.close().await;
     }
+    peer(&server.url).await;
 }
 
 /// Latencies, and how long all of them took.
@@ -155,12 +163,12 @@ async fn script(url: &str) -> Measured {
 
 /// Decisions in the store itself, each asked for by itself.
 async fn exact(url: &str, law: Law, callers: usize) -> Measured {
-    let store = std::sync::Arc::new(RedisStore::new(url).expect("a good URL"));
+    let store = Arc::new(RedisStore::new(url).expect("a good URL"));
     let scope = Scope::new("bench").expect("a good name");
     let name = format!("exact-{callers}");
     let limit = Limit::new(name, law, 1 << 30, Duration::from_secs(60)).expect("a good limit");
     many(callers, move |caller, number| {
-        let (store, scope) = (std::sync::Arc::clone(&store), scope.clone());
+        let (store, scope) = (Arc::clone(&store), scope.clone());
         let take = Take {
             op: OpId {
                 owner: Owner::new(caller as u64),
@@ -180,6 +188,58 @@ async fn exact(url: &str, law: Law, callers: usize) -> Measured {
         }
     })
     .await
+}
+
+/// A limiter of another crate, with its defaults and a limit that nobody reaches.
+async fn peer(url: &str) {
+    let client = redis::Client::open(url).expect("a good URL");
+    let manager = client.get_connection_manager().await.expect("it listens");
+    let asked = RedisRateLimiterProvider::builder(manager.clone()).build();
+    let asked = asked.expect("good settings");
+    let told = HybridRateLimiterProvider::builder(manager).build();
+    let told = told.expect("good settings");
+    for callers in [1, 256] {
+        let how = if callers == 1 {
+            "one after the other"
+        } else {
+            "256 at once"
+        };
+        let limiter = Arc::clone(&asked);
+        let measured = many(callers, move |_, _| {
+            let limiter = Arc::clone(&limiter);
+            async move {
+                assert_allowed(
+                    limiter
+                        .absolute()
+                        .inc(&peer_key(), &RateLimit::max(), 1)
+                        .await,
+                )
+            }
+        });
+        show(&format!("trypema, redis, {how}"), measured.await);
+        let limiter = Arc::clone(&told);
+        let measured = many(callers, move |_, _| {
+            let limiter = Arc::clone(&limiter);
+            async move {
+                assert_allowed(
+                    limiter
+                        .absolute()
+                        .inc(&peer_key(), &RateLimit::max(), 1)
+                        .await,
+                )
+            }
+        });
+        show(&format!("trypema, hybrid, {how}"), measured.await);
+    }
+}
+
+fn peer_key() -> RedisKey {
+    RedisKey::try_from("bench").expect("a good key")
+}
+
+fn assert_allowed(decision: Result<RateLimitDecision, TrypemaError>) {
+    let decision = decision.expect("it answers");
+    assert!(matches!(decision, RateLimitDecision::Allowed));
 }
 
 fn limiter(sharing: Sharing) -> Limiter {

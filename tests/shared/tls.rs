@@ -1,22 +1,34 @@
 //! A store behind TLS, as a hosted one is: the command brings rustls, and believes the authorities
 //! of the machine.
 
+use std::fs;
 use std::io::{BufRead, BufReader};
 use std::process::{Child, Command, Stdio};
+
+use rcgen::{BasicConstraints, CertificateParams, CertifiedIssuer, DnType, IsCa, KeyPair};
+use tempfile::TempDir;
 
 use super::server::{Kind, Server};
 use super::usage::run;
 
-/// Ends TLS for a server. The certificate is for `localhost`, from an authority of the tests' own.
+/// Ends TLS for a server. The certificate is for `localhost`, from an authority that nobody knew
+/// before: both are made anew each time.
 struct Tls {
     child: Child,
     port: u16,
+    /// Holds the certificate of the authority, and that of the server with its private key.
+    directory: TempDir,
 }
 
 impl Tls {
     fn before(server: &Server) -> Self {
+        let directory = tempfile::tempdir().unwrap();
+        let own = directory.path().join("localhost.pem");
+        let (authority, certificate) = certificates();
+        fs::write(directory.path().join("authority.pem"), authority).unwrap();
+        fs::write(&own, certificate).unwrap();
         let mut child = Command::new("python3")
-            .args(["-c", TERMINATOR, &fixture("localhost.pem")])
+            .args(["-c", TERMINATOR, own.to_str().unwrap()])
             .arg(server.port().to_string())
             .stdout(Stdio::piped())
             .spawn()
@@ -27,7 +39,13 @@ impl Tls {
         Self {
             child,
             port: port.trim().parse().unwrap(),
+            directory,
         }
+    }
+
+    fn authority(&self) -> String {
+        let path = self.directory.path().join("authority.pem");
+        path.to_str().unwrap().to_owned()
     }
 }
 
@@ -38,8 +56,17 @@ impl Drop for Tls {
     }
 }
 
-fn fixture(name: &str) -> String {
-    format!("{}/fixtures/tls/{name}", env!("CARGO_MANIFEST_DIR"))
+/// An authority, and with its word the certificate and the private key of `localhost`.
+fn certificates() -> (String, String) {
+    let mut authority = CertificateParams::new([]).unwrap();
+    let name = &mut authority.distinguished_name;
+    name.push(DnType::CommonName, "paceline test authority");
+    authority.is_ca = IsCa::Ca(BasicConstraints::Unconstrained);
+    let authority = CertifiedIssuer::self_signed(authority, KeyPair::generate().unwrap()).unwrap();
+    let key = KeyPair::generate().unwrap();
+    let own = CertificateParams::new(["localhost".to_owned()]).unwrap();
+    let own = own.signed_by(&key, &authority).unwrap();
+    (authority.pem(), own.pem() + &key.serialize_pem())
 }
 
 const CLOSED: [&str; 2] = ["--when-away", "closed"];
@@ -82,7 +109,7 @@ fn a_store_is_reached_through_tls_and_only_where_its_certificate_is_believed() {
     let server = Server::start(Kind::Valkey);
     let tls = Tls::before(&server);
     let url = format!("rediss://localhost:{}", tls.port);
-    let (succeeds, said) = run(&url, &CLOSED, Some(&fixture("authority.pem")));
+    let (succeeds, said) = run(&url, &CLOSED, Some(&tls.authority()));
     assert!(succeeds, "{said}");
     assert!(!server.keys().is_empty(), "it was shared");
     server.command(&["FLUSHALL"]);
