@@ -12,6 +12,7 @@ use crate::feedback::Profile;
 use crate::scheduler::events::{Ask, What};
 
 use super::limiter::Limiter;
+use super::places::Places;
 use super::scope::Scope;
 
 /// The request's side of one limiter.
@@ -21,6 +22,7 @@ pub(super) struct Front {
     id: u64,
     scope: Scope,
     ask_with: Option<AskWith>,
+    pub(super) places: Places,
     pub(super) has_keys: AtomicBool,
     told_passed_by: AtomicBool,
     told_retried_outside: AtomicBool,
@@ -40,6 +42,7 @@ impl Front {
             id: MADE.fetch_add(1, Ordering::Relaxed),
             scope: Scope::new(hosts, profile)?,
             ask_with,
+            places: Places::default(),
             has_keys: AtomicBool::new(has_keys),
             told_passed_by: AtomicBool::new(false),
             told_retried_outside: AtomicBool::new(false),

@@ -14,6 +14,8 @@ use tokio::sync::broadcast;
 use crate::Time;
 use crate::scheduler::Scheduler;
 use crate::scheduler::events::{Ask, Change, Reason, Refusal, What};
+#[cfg(feature = "reqwest")]
+use crate::scheduler::events::{Fingerprint, Name};
 use crate::scheduler::memory::Snapshot;
 
 use super::alarms::Alarm;
@@ -245,6 +247,12 @@ impl Gate {
             inner.seats.machine.remark(what, now);
             self.pump(inner, now, wakes);
         });
+    }
+
+    /// A bucket has proved to be refused by itself, on this key.
+    #[cfg(feature = "reqwest")]
+    pub(super) fn part(&self, bucket: &Name, key: Fingerprint) {
+        self.act(|inner, now, _| inner.seats.machine.part(bucket, Some(key), now));
     }
 
     /// From `at` on somebody may not be listening.

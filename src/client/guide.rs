@@ -33,6 +33,13 @@
 //! for one request. Redirects within the same scheme, host and port are followed, three at most,
 //! each as a request that waits for its turn; any other is given back as the answer that it is.
 //!
+//! A path that is refused for ever, for a feature that your plan lacks, takes the others along for a
+//! few seconds at most: what is refused three times in a row while the same key serves others in
+//! between goes by a rate and waits of its own from then on, and a change says so. That holds for a
+//! [`Bucket`] that you or the vendor's profile name, else for the method and path (where a part with
+//! a digit stands for any). Where two parts of an API have limits of their own, name a [`Bucket`]
+//! for each: what the server tells of one is never taken for the other's.
+//!
 //! A body that can be read only once (a stream, a multipart form of reqwest's) is sent once, whatever
 //! comes back. Give bytes where you want it repeated.
 //!
@@ -241,4 +248,4 @@
 //! ```
 
 #[cfg(doc)]
-use crate::{AttemptTimeout, Deadline, Error, Group, Hold, Limiter, Replay, Report, Until};
+use crate::{AttemptTimeout, Bucket, Deadline, Error, Group, Hold, Limiter, Replay, Report, Until};

@@ -3,12 +3,12 @@
 use std::sync::Arc;
 
 use async_trait::async_trait;
-use http::{Extensions, StatusCode, header};
+use http::{Extensions, Method, StatusCode, header};
 use reqwest::{Request, Response, Url};
 use reqwest_middleware::{Error as ChainError, Middleware, Next, Result};
 
 use crate::error::Error;
-use crate::feedback::{Class, Profile};
+use crate::feedback::{Class, Feedback, Profile};
 use crate::scheduler::events::{Ask, Cost, GaveUp, Name, Outcome, Replay};
 
 use super::body;
@@ -17,6 +17,7 @@ use super::extension::{self, Hold, Report};
 use super::limiter::Limiter;
 use super::marks::{Marks, Running, Standing};
 use super::permit::{Permit, Verdict};
+use super::places::Answered;
 #[cfg(feature = "tracing")]
 use super::telemetry::AttemptSpan;
 use super::ticket::Ticket;
@@ -71,9 +72,16 @@ impl Limiter {
             ask.replay = Replay::Never;
         }
         let model = ask.bucket.clone().filter(|_| profile.limits_models());
+        let is_unnamed = ask.bucket.is_none();
+        if is_unnamed {
+            let places = &self.front().places;
+            ask.bucket = places.bucket(request.method(), request.url().path());
+        }
         let walk = Walk {
             limiter: self,
             model,
+            is_unnamed,
+            method: request.method().clone(),
             running: Marks::enter(extensions, self),
             is_keyed: is_keyed(&request, &profile),
             may_run: false,
@@ -138,6 +146,9 @@ struct Walk<'a> {
     profile: Profile,
     /// The bucket of a model, where each model has limits of its own.
     model: Option<Name>,
+    /// Nobody named a bucket, neither the caller nor the profile.
+    is_unnamed: bool,
+    method: Method,
     hold: Hold,
     /// The server can tell that it is sent again.
     is_keyed: bool,
@@ -305,12 +316,34 @@ impl Walk<'_> {
             if let Some(model) = &self.model {
                 said.count_in(model.as_str());
             }
+            self.see_place(permit, shown.path(), said);
         }
         Ended {
             outcome: Some(outcome),
             result: Ok(response),
             to: to.map(|to| shown.next(to)),
         }
+    }
+
+    /// Whether it is the place that is refused, and not the key.
+    fn see_place(&self, permit: &Permit, path: &str, said: &mut Feedback) {
+        let places = &self.limiter.front().places;
+        let answered = Answered {
+            method: &self.method,
+            path,
+            key: permit.fingerprint(),
+            sent: permit.taken,
+            is_unnamed: self.is_unnamed,
+        };
+        let gate = self.limiter.gate();
+        let found = places.on_answer(&answered, said, || gate.clock().now());
+        let Some((bucket, is_new)) = found else {
+            return;
+        };
+        if is_new {
+            gate.part(&bucket, answered.key);
+        }
+        said.count_in(bucket.as_str());
     }
 
     /// What to send where an answer redirects to, if that is to be followed.

@@ -106,6 +106,8 @@ mod marks;
 #[cfg(feature = "reqwest")]
 mod middleware;
 #[cfg(feature = "reqwest")]
+mod places;
+#[cfg(feature = "reqwest")]
 mod scope;
 #[cfg(feature = "reqwest")]
 mod wire;

@@ -28,6 +28,9 @@ pub struct Permit {
     pub(super) claim: Claim,
     pub(super) leave: Leave,
     pub(super) history: History,
+    /// When it was taken up.
+    #[cfg(feature = "reqwest")]
+    pub(super) taken: Time,
 }
 
 impl Permit {

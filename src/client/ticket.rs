@@ -206,6 +206,8 @@ impl Ticket {
                 attempt: taken.attempt,
             },
             history,
+            #[cfg(feature = "reqwest")]
+            taken: taken.at,
         }
     }
 

@@ -148,6 +148,11 @@ impl<'a> Shown<'a> {
         }
     }
 
+    /// The path that it was sent to.
+    pub(super) fn path(&self) -> &str {
+        self.sent.path()
+    }
+
     /// Whether a response shows that it came after a redirect.
     pub(super) fn was_redirected(&self, response: &Response) -> bool {
         // A response that a cache or a test has made has no URL of its own.

@@ -334,6 +334,12 @@ pub enum What {
         /// Why.
         why: Because,
     },
+    /// A bucket is refused again and again while its key serves others: it goes by a pace and
+    /// penalties of its own from now on, and its refusals count no more against the key.
+    Apart {
+        /// Which.
+        bucket: Name,
+    },
     /// A key is not used until a moment.
     Parked {
         /// The moment.

@@ -32,6 +32,7 @@ pub mod retry;
 mod secrets;
 mod sends;
 pub mod shedding;
+pub(crate) mod suspect;
 pub mod time;
 mod timing;
 pub mod told;

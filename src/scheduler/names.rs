@@ -77,6 +77,11 @@ impl Names {
         named.map(|(name, _)| name)
     }
 
+    /// The number of a bucket that was named before.
+    pub(crate) fn find(&self, name: &str) -> Option<u32> {
+        self.ids.get(name).copied()
+    }
+
     /// The number of a bucket, new if it was never named. Beyond the bound it is the default one.
     pub(crate) fn id(&mut self, name: Option<&Name>) -> u32 {
         let Some(name) = name else {

@@ -9,7 +9,9 @@ use rand::RngExt;
 
 use crate::feedback::{Class, Feedback};
 
-use super::events::{Because, Gate, GaveUp, Outcome, Ticket, Verdict, What};
+use super::events::{
+    Because, Fingerprint, Gate, GaveUp, KeyId, Name, Outcome, Ticket, Verdict, What,
+};
 use super::mode::Mode;
 use super::names::Names;
 use super::retry::{self, Judgement};
@@ -104,14 +106,25 @@ impl Scheduler {
             self.buckets.learn(bucket, label);
         }
         let bucket = bucket.map(|bucket| self.buckets.home(bucket));
-        let bucket = bucket.filter(|&b| b != Names::DEFAULT && feedback.bucket.is_some());
+        let place = self.place(index, feedback);
+        let was_apart = self.control.is_apart(place);
         let mut learned = Learned::default();
         let attempt = &self.attempts[index];
         let in_a_row = self.control.is_in_a_row(key, &attempt.trail);
         let changes = self
             .control
-            .on_answer(key, &attempt.trail, feedback, sent, now);
+            .on_answer(key, &attempt.trail, place, feedback, sent, now);
+        let is_apart = self.control.is_apart(place);
+        let is_named = |&b: &u32| b != Names::DEFAULT && feedback.bucket.is_some();
+        let bucket = if is_apart {
+            Some(place)
+        } else {
+            bucket.filter(is_named)
+        };
         let counted_in = attempt.trail.bucket();
+        if is_apart && !was_apart {
+            self.tell_apart(key, place, now);
+        }
         let is_paced = changes.iter().any(|what| matches!(what, What::Pace { .. }));
         self.tell_learned(key, counted_in, feedback, is_paced);
         for what in changes {
@@ -178,6 +191,32 @@ impl Scheduler {
             }
         }
         learned
+    }
+
+    /// The bucket that an answer is about: where it was counted, unless it names one that is known
+    /// to have limits of its own.
+    fn place(&self, index: usize, feedback: &Feedback) -> u32 {
+        let label = feedback.bucket.as_deref();
+        let label = label.and_then(|label| self.buckets.find(label));
+        label
+            .filter(|&label| self.control.is_apart(label))
+            .unwrap_or_else(|| self.attempts[index].trail.bucket())
+    }
+
+    /// Takes the refusals of a bucket for its own from now on: they say nothing about its keys.
+    pub fn part(&mut self, bucket: &Name, key: Option<Fingerprint>, now: Time) {
+        let id = self.buckets.id(Some(bucket));
+        if self.control.part(id) {
+            let key = key.and_then(|key| self.keys.find(key));
+            let bucket = bucket.clone();
+            self.note(now, key, Some(What::Apart { bucket }));
+        }
+    }
+
+    fn tell_apart(&mut self, key: KeyId, bucket: u32, now: Time) {
+        let bucket = self.buckets.name(bucket).cloned();
+        let what = bucket.map(|bucket| What::Apart { bucket });
+        self.note(now, Some(key), what);
     }
 
     /// What was refused is an account's or an address's: no key may go on. Answers until when.

@@ -32,6 +32,10 @@ impl fmt::Display for What {
                 write!(f, "{from:.2} to {to:.2} per second: {why}")
             }
             Self::Parked { until, why } => write!(f, "rests until {until:?}: {why}"),
+            Self::Apart { bucket } => write!(
+                f,
+                "{bucket:?} is refused while others are served: it has a pace of its own now"
+            ),
             Self::Suspected(fault) => write!(f, "the server may refuse it ({})", fault.words()),
             Self::Retired(fault) => {
                 write!(f, "out of use: the server refuses it ({})", fault.words())

@@ -9,6 +9,7 @@ mod leaks;
 mod listening;
 mod logs;
 mod operating;
+mod places;
 mod provider;
 mod redirects;
 mod refusals;

@@ -3,6 +3,7 @@
 use crate::feedback::{Cause, Class, Feedback};
 use crate::scheduler::concurrency::{Controller as _, Sample, Sign};
 use crate::scheduler::events::KeyId;
+use crate::scheduler::names::Names;
 use crate::scheduler::pace::{Changed, Scene};
 use crate::scheduler::time::Time;
 
@@ -12,14 +13,16 @@ impl Control {
     /// Whether nothing that was sent between the last refusal of the key and this attempt was
     /// accepted; none if no pace keeps count.
     pub(crate) fn is_in_a_row(&self, key: KeyId, trail: &Trail) -> Option<bool> {
-        self.pace.is_in_a_row(key, &trail.stamp)
+        self.paces.of(trail.paced_in).is_in_a_row(key, &trail.stamp)
     }
 
-    /// An answer came to an attempt that was sent at `sent`. Its slot is still taken.
+    /// An answer came to an attempt that was sent at `sent`, and belongs to `place`: its bucket, or
+    /// another that the answer names. Its slot is still taken.
     pub(crate) fn on_answer(
         &mut self,
         key: KeyId,
         trail: &Trail,
+        place: u32,
         feedback: &Feedback,
         sent: Time,
         now: Time,
@@ -41,21 +44,39 @@ impl Control {
         );
         self.told |= control.ledger_mut(trail.bucket).is_told();
         match feedback.class {
-            Class::Ok => self.on_served(key, trail, took, &mut changes, now),
-            Class::RateLimited => {
-                self.on_refused(key, trail, feedback, explained, took, &mut changes, now);
+            Class::Ok => {
+                self.paces.on_served(key, trail.bucket, sent);
+                self.on_served(key, trail, took, &mut changes, now);
             }
-            Class::QuotaExhausted => self.pace.on_explained(key, &trail.stamp),
+            Class::RateLimited => {
+                let is_unexplained = !explained && feedback.cause.is_none_or(is_rate);
+                if is_unexplained && self.paces.suspects(key, place, sent, now) {
+                    self.part(place);
+                }
+                if self.is_apart(place) {
+                    self.on_refused_apart(key, trail, place, feedback, took, now);
+                } else {
+                    self.on_refused(key, trail, feedback, explained, took, &mut changes, now);
+                }
+            }
+            Class::QuotaExhausted => {
+                let pace = self.paces.of_mut(trail.paced_in);
+                pace.on_explained(key, &trail.stamp);
+            }
             // With a fault of the key it is told of that, too.
-            Class::Fatal if feedback.fault.is_none() => self.pace.on_denied(key, now),
+            Class::Fatal if feedback.fault.is_none() => {
+                self.paces.of_mut(trail.paced_in).on_denied(key, now);
+            }
             Class::Overloaded | Class::Transient | Class::Fatal => {}
         }
         let share_left = self.keys[key.index()].ledger_mut(trail.bucket).share_left();
         let sign = match feedback.class {
             Class::Ok => Sign::Served,
-            Class::RateLimited => Sign::RateLimited,
+            Class::RateLimited if !self.is_apart(place) => Sign::RateLimited,
             Class::Overloaded => Sign::Overloaded,
-            Class::QuotaExhausted | Class::Transient | Class::Fatal => Sign::Nothing,
+            Class::RateLimited | Class::QuotaExhausted | Class::Transient | Class::Fatal => {
+                Sign::Nothing
+            }
         };
         let sample = Sample {
             sent,
@@ -92,7 +113,7 @@ impl Control {
         }
         self.served += 1;
         self.timing.on_success(took);
-        let may_try = self.pace.may_try(key, now);
+        let may_try = self.paces.of(trail.paced_in).may_try(key, now);
         let on_the_way = self.timing.on_the_way();
         let cap = &mut self.keys[key.index()].cap;
         cap.on_served(trail.others, on_the_way, may_try, now);
@@ -103,8 +124,39 @@ impl Control {
             in_flight: self.in_flight.saturating_sub(1),
             timing: &self.timing,
         };
-        let changed = self.pace.on_success(key, &trail.stamp, took, &scene, now);
+        let pace = self.paces.of_mut(trail.paced_in);
+        let changed = pace.on_success(key, &trail.stamp, took, &scene, now);
+        // What is told of a key is its common pace.
+        let changed = changed.filter(|_| trail.paced_in == Names::DEFAULT);
         changes.extend(changed.map(Changed::into_what));
+    }
+
+    /// A refusal of a bucket that is apart: it says nothing about its key.
+    fn on_refused_apart(
+        &mut self,
+        key: KeyId,
+        trail: &Trail,
+        place: u32,
+        feedback: &Feedback,
+        took: f64,
+        now: Time,
+    ) {
+        self.timing.on_refusal(took, now);
+        let pace = self.paces.of_mut(trail.paced_in);
+        if trail.paced_in != place {
+            // It was sent before that was known.
+            pace.on_explained(key, &trail.stamp);
+            return;
+        }
+        let scene = Scene {
+            keys: self.keys.len(),
+            told: self.told,
+            served: self.served,
+            in_flight: self.in_flight.saturating_sub(1),
+            timing: &self.timing,
+        };
+        let load = trail.load - 1;
+        pace.on_refused(key, &trail.stamp, feedback.wait, load, &scene, now);
     }
 
     #[expect(
@@ -131,7 +183,7 @@ impl Control {
             control.cap.on_named(trail.others);
         }
         if explained || feedback.cause == Some(Cause::Concurrency) {
-            self.pace.on_explained(key, &trail.stamp);
+            self.paces.common_mut().on_explained(key, &trail.stamp);
             return;
         }
         let scene = Scene {
@@ -142,9 +194,10 @@ impl Control {
             timing: &self.timing,
         };
         let load = trail.load - 1;
-        let refused = self
-            .pace
-            .on_refused(key, &trail.stamp, feedback.wait, load, &scene, now);
+        let refused =
+            self.paces
+                .common_mut()
+                .on_refused(key, &trail.stamp, feedback.wait, load, &scene, now);
         let may_be_cap = !self.told || keys == 1;
         if may_be_cap && !refused.same_episode {
             let jitter = self.timing.jitter();
@@ -152,4 +205,9 @@ impl Control {
         }
         changes.extend(refused.changed.map(Changed::into_what));
     }
+}
+
+/// Whether a cause leaves the rate to blame.
+fn is_rate(cause: Cause) -> bool {
+    cause != Cause::Concurrency
 }

@@ -23,11 +23,12 @@ impl Control {
         if crowded || room == Room::Full {
             return WAIT;
         }
+        let own = self.paces.of(bucket);
         let pace = match room {
-            Room::Trial | Room::Look if !self.pace.is_known(key) => WAIT,
-            Room::Look => self.pace.gate_of_look(key, &self.timing, now),
-            Room::AtOnce if !self.pace.is_strict(key) && self.timing.refuses_fast() => Gate::Open,
-            _ => self.pace.gate(key, &self.timing, now),
+            Room::Trial | Room::Look if !own.is_known(key) => WAIT,
+            Room::Look => own.gate_of_look(key, &self.timing, now),
+            Room::AtOnce if !own.is_strict(key) && self.timing.refuses_fast() => Gate::Open,
+            _ => own.gate(key, &self.timing, now),
         };
         let silent = if ledger_told || unknown {
             Gate::Open

@@ -11,7 +11,7 @@ use super::{Changes, Control};
 impl Control {
     /// What of the learned rates is worth knowing the next time.
     pub(in crate::scheduler) fn remember_paces(&self) -> PaceMemory {
-        self.pace.remember()
+        self.paces.common().remember()
     }
 
     /// The same of one key.
@@ -20,7 +20,7 @@ impl Control {
         key: KeyId,
         now: Time,
     ) -> Option<KeyPaceMemory> {
-        self.pace.remember_key(key, now)
+        self.paces.common().remember_key(key, now)
     }
 
     /// Begins with what was learned before.
@@ -31,7 +31,7 @@ impl Control {
         doubt: Doubt,
         now: Time,
     ) {
-        self.pace.recall(memory, keys, doubt, now);
+        self.paces.common_mut().recall(memory, keys, doubt, now);
     }
 
     /// The most in flight that did no harm, if more than at first was tried.
@@ -59,12 +59,12 @@ impl Control {
 
     /// What others can use of the rate that was learned of a key.
     pub(crate) fn told_rate(&self, key: KeyId) -> Option<Rate> {
-        self.pace.told(key)
+        self.paces.common().told(key)
     }
 
     /// Somebody else learned this rate of a key, at `observed`.
     pub(crate) fn hear_rate(&mut self, key: KeyId, rate: Rate, observed: Time) -> Option<What> {
-        let changed = self.pace.hear(key, rate, observed);
+        let changed = self.paces.common_mut().hear(key, rate, observed);
         changed.map(Changed::into_what)
     }
 

@@ -15,7 +15,7 @@ use crate::feedback::Feedback;
 use super::concurrency::{Concurrency, VerifiedWindow};
 use super::events::{Cost, KeyId, What};
 use super::names::Names;
-use super::pace::{Pace, PaceSettings, Stamp};
+use super::pace::{PaceSettings, Stamp};
 use super::quota::{Spend, Standing};
 use super::time::Time;
 use super::timing::Timing;
@@ -24,15 +24,17 @@ mod answers;
 mod gates;
 mod key;
 mod knowledge;
+mod paces;
 
 use key::{KeyControl, controller};
+use paces::Paces;
 
 /// The estimators of one provider.
 #[derive(Debug)]
 pub(crate) struct Control {
     timing: Timing,
     window: VerifiedWindow,
-    pace: Pace,
+    paces: Paces,
     keys: Vec<KeyControl>,
     concurrency: Concurrency,
     /// Some key was told a quota.
@@ -51,6 +53,8 @@ pub(crate) struct Trail {
     spend: Spend,
     stamp: Stamp,
     bucket: u32,
+    /// The bucket whose own pace it went by; the default one for the common pace.
+    paced_in: u32,
     /// Others in flight on its key.
     others: u32,
     /// In flight on all keys, itself included.
@@ -73,7 +77,7 @@ impl Control {
         Self {
             timing: Timing::default(),
             window: VerifiedWindow::new(most),
-            pace: Pace::new(pace, seed),
+            paces: Paces::new(pace, seed),
             keys: Vec::new(),
             concurrency,
             told: false,
@@ -94,7 +98,7 @@ impl Control {
         seed: u64,
     ) {
         self.window.set_most(most.unwrap_or(u32::MAX));
-        self.pace.set(pace, self.keys.len(), seed);
+        self.paces.set(pace, self.keys.len(), seed);
         if self.concurrency != *concurrency {
             self.concurrency = concurrency.clone();
             for key in &mut self.keys {
@@ -139,9 +143,19 @@ impl Control {
         cap.into_iter().chain(window).min()
     }
 
+    /// Whether a bucket has proved to have a limit of its own, and no part in that of its key.
+    pub(crate) fn is_apart(&self, bucket: u32) -> bool {
+        self.paces.is_apart(bucket)
+    }
+
+    /// Takes a bucket's refusals for its own from now on. Whether that is new.
+    pub(crate) fn part(&mut self, bucket: u32) -> bool {
+        self.paces.part(bucket, self.keys.len())
+    }
+
     /// The learned or set rate of a key in requests per second.
     pub(crate) fn rate(&self, key: KeyId) -> Option<f64> {
-        self.pace.rate(key)
+        self.paces.common().rate(key)
     }
 
     /// The quotas of a key, each with the number of its bucket.
@@ -175,7 +189,7 @@ impl Control {
         control.in_flight += 1;
         self.in_flight += 1;
         self.first_sent.get_or_insert(now);
-        let bursts = self.told || self.pace.is_window(key);
+        let bursts = self.told || self.paces.of(bucket).is_window(key);
         control.resume.on_sent(hearing, bursts, now);
         control.cap.on_sent(now);
         if control.cap.is_on_trial(control.in_flight) {
@@ -188,10 +202,17 @@ impl Control {
         let limit_was_reached = limit.is_some_and(|limit| control.in_flight >= limit);
         let spend = control.ledger_mut(bucket).on_sent(cost, &self.timing, now);
         self.last_granted = Some(now);
+        let paced_in = if self.paces.is_apart(bucket) {
+            bucket
+        } else {
+            Names::DEFAULT
+        };
+        let pace = self.paces.of_mut(bucket);
         Trail {
             spend,
-            stamp: self.pace.on_sent(key, &self.timing, now),
+            stamp: pace.on_sent(key, &self.timing, now),
             bucket,
+            paced_in,
             others,
             load: self.in_flight,
             limit_was_reached,
@@ -200,12 +221,13 @@ impl Control {
 
     /// The server refused the key itself; `out` says whether it is out of use now.
     pub(crate) fn on_fault(&mut self, key: KeyId, out: bool, now: Time) {
-        self.pace.on_fault(key, out, now);
+        let paces = self.paces.all_mut();
+        paces.for_each(|pace| pace.on_fault(key, out, now));
     }
 
     /// A key is in use again.
     pub(crate) fn on_restored(&mut self, key: KeyId) {
-        self.pace.on_restored(key);
+        self.paces.all_mut().for_each(|pace| pace.on_restored(key));
     }
 
     /// How long sends wait for each other's refusals. Where a pace is known it spaces them anyway, and
@@ -224,7 +246,8 @@ impl Control {
         self.keys[key.index()]
             .ledger_mut(trail.bucket)
             .refund(&trail.spend);
-        self.pace.on_explained(key, &trail.stamp);
+        let pace = self.paces.of_mut(trail.paced_in);
+        pace.on_explained(key, &trail.stamp);
     }
 
     /// What an attempt took was told after its answer.

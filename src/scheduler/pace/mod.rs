@@ -240,6 +240,13 @@ impl Pace {
         }
     }
 
+    /// Refusals that it has learned from had another reason.
+    pub(crate) fn doubt(&mut self) {
+        if let Self::Learned(learned) = self {
+            learned.doubt();
+        }
+    }
+
     /// The key is in use again.
     pub(crate) fn on_restored(&mut self, key: KeyId) {
         if let Self::Learned(learned) = self {

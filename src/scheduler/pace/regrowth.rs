@@ -100,6 +100,16 @@ impl Bracket {
 }
 
 impl Learned {
+    /// Refusals turned out to have had another reason: the rates that they bounded grow back, as
+    /// after a block.
+    pub(crate) fn doubt(&mut self) {
+        let paced = |bracket: &&mut Bracket| bracket.is_known() && bracket.window.is_none();
+        for bracket in self.brackets.iter_mut().filter(paced) {
+            bracket.doubted = Some((bracket.low, bracket.high, bracket.credit));
+            bracket.regrowth = Some(Before::NOTHING);
+        }
+    }
+
     /// A send was served while the pace grows back: the next step, once per round of answers.
     pub(super) fn regrow(&mut self, key: KeyId, stamp: &Stamp) -> Option<Changed> {
         let index = self.keys[key.index()].bracket;

@@ -1,0 +1,115 @@
+//! The common pace of a provider, and those of the buckets that are refused by themselves.
+//!
+//! One rate is learned for all that a key sends, until a bucket proves to have a limit of its own:
+//! then it goes by a pace of its own, and its refusals say nothing about the rest any more. A
+//! minimum interval is a rule for the whole key, so it is never parted.
+
+use std::collections::HashMap;
+
+use crate::scheduler::events::KeyId;
+use crate::scheduler::names::Names;
+use crate::scheduler::pace::{Pace, PaceSettings};
+use crate::scheduler::suspect::Suspect;
+use crate::scheduler::time::Time;
+
+#[derive(Debug)]
+pub(super) struct Paces {
+    common: Pace,
+    apart: HashMap<u32, Pace>,
+    /// Named buckets that were refused and not served since.
+    suspects: HashMap<u32, Suspect<KeyId>>,
+    settings: PaceSettings,
+}
+
+impl Paces {
+    pub(super) fn new(settings: PaceSettings, seed: u64) -> Self {
+        Self {
+            common: Pace::new(settings, seed),
+            apart: HashMap::new(),
+            suspects: HashMap::new(),
+            settings,
+        }
+    }
+
+    /// Changes the settings for so many keys.
+    pub(super) fn set(&mut self, settings: PaceSettings, keys: usize, seed: u64) {
+        self.common.set(settings, keys, seed);
+        if matches!(settings, PaceSettings::Interval(_)) {
+            self.apart.clear();
+        } else {
+            for pace in self.apart.values_mut() {
+                pace.set(settings, keys, seed);
+            }
+        }
+        self.settings = settings;
+    }
+
+    /// The one of everything that is not apart.
+    pub(super) fn common(&self) -> &Pace {
+        &self.common
+    }
+
+    pub(super) fn common_mut(&mut self) -> &mut Pace {
+        &mut self.common
+    }
+
+    /// The one that a bucket goes by.
+    pub(super) fn of(&self, bucket: u32) -> &Pace {
+        self.apart.get(&bucket).unwrap_or(&self.common)
+    }
+
+    pub(super) fn of_mut(&mut self, bucket: u32) -> &mut Pace {
+        match self.apart.get_mut(&bucket) {
+            Some(pace) => pace,
+            None => &mut self.common,
+        }
+    }
+
+    pub(super) fn all_mut(&mut self) -> impl Iterator<Item = &mut Pace> {
+        std::iter::once(&mut self.common).chain(self.apart.values_mut())
+    }
+
+    pub(super) fn is_apart(&self, bucket: u32) -> bool {
+        self.apart.contains_key(&bucket)
+    }
+
+    /// From now on a bucket goes by a pace of its own. Whether it did not before.
+    pub(super) fn part(&mut self, bucket: u32, keys: usize) -> bool {
+        let is_rule = matches!(self.settings, PaceSettings::Interval(_));
+        if bucket == Names::DEFAULT || is_rule || self.is_apart(bucket) {
+            return false;
+        }
+        // Only an interval draws lots.
+        let mut pace = Pace::new(self.settings, 0);
+        pace.set(self.settings, keys, 0);
+        self.suspects.remove(&bucket);
+        self.apart.insert(bucket, pace);
+        self.common.doubt();
+        true
+    }
+
+    /// Something was served in a bucket.
+    pub(super) fn on_served(&mut self, key: KeyId, bucket: u32, sent: Time) {
+        if self.suspects.is_empty() {
+            return;
+        }
+        self.suspects.remove(&bucket);
+        for suspect in self.suspects.values_mut() {
+            suspect.on_other_served(key, sent);
+        }
+    }
+
+    /// A bucket that is not apart was refused, and nothing told explains it. Whether it is to be.
+    pub(super) fn suspects(&mut self, key: KeyId, bucket: u32, sent: Time, now: Time) -> bool {
+        if bucket == Names::DEFAULT {
+            return false;
+        }
+        match self.suspects.get_mut(&bucket) {
+            Some(suspect) => suspect.on_refused(key, sent, now),
+            None => {
+                self.suspects.insert(bucket, Suspect::new(key, now));
+                false
+            }
+        }
+    }
+}
