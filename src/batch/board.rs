@@ -71,8 +71,8 @@ impl Board {
         }
     }
 
-    /// What a request waits for, in words. `flying` are on the wire.
-    pub(crate) fn named(&self, waits_for: Option<Reason>, flying: usize) -> String {
+    /// What a request waits for, in words. `flying` are on the wire, `waiting` are not.
+    pub(crate) fn named(&self, waits_for: Option<Reason>, flying: usize, waiting: usize) -> String {
         match waits_for {
             Some(Reason::Quota(dimension)) => {
                 let limit = self.quotas.iter().find(|(known, _)| *known == dimension);
@@ -85,6 +85,7 @@ impl Board {
                 )
             }
             Some(reason) => reason.to_string(),
+            None if flying == 0 && waiting > 0 => "pauses before repeats".to_owned(),
             None if flying == 0 => "the input".to_owned(),
             None => "the last answers".to_owned(),
         }
@@ -202,9 +203,10 @@ mod tests {
             law: "bucket",
         };
         let waits = Some(Reason::Quota(Dimension::Tokens));
-        assert_eq!(board.named(waits, 1), "the quota of tokens");
+        assert_eq!(board.named(waits, 1, 1), "the quota of tokens");
         board.on_change(&change(1, quota), Time::START);
-        assert_eq!(board.named(waits, 1), "the quota of tokens (30,000)");
-        assert_eq!(board.named(None, 0), "the input");
+        assert_eq!(board.named(waits, 1, 1), "the quota of tokens (30,000)");
+        assert_eq!(board.named(None, 0, 0), "the input");
+        assert_eq!(board.named(None, 0, 1), "pauses before repeats");
     }
 }

@@ -206,6 +206,14 @@ impl Run<'_> {
             "lines had been sent by an earlier run that has no answer: not sent again because of \
              --replay never, and recorded as failed (unanswered); --retry-failed sends them",
         );
+        if let (Some(hint), None) = (self.streak.hint(), &self.stop) {
+            notices.push(hint);
+        }
+        let mut say = |count: u64, what: &str| {
+            if count > 0 {
+                notices.push(format!("{count} {what}"));
+            }
+        };
         if self.options.all_keys().next().is_some() {
             say(others as u64, "other hosts were called without a key");
         }

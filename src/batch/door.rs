@@ -286,6 +286,9 @@ impl Middleware for AtTheDoor {
                 let cause = ending::describe(error);
                 self.outage.on_bad(&cause, began, now);
                 let sent = !ending::is_unsent(error);
+                if !sent {
+                    mark.attempts.fetch_sub(1, Relaxed);
+                }
                 let mut broke = mark.broke.lock().unwrap_or_else(PoisonError::into_inner);
                 *broke = Some((cause, sent));
             }

@@ -1,7 +1,9 @@
 //! What an answer or the lack of one means for its line: whether it is done, and for good.
 
+use std::io;
+
 use bytes::{Bytes, BytesMut};
-use http::header::CONTENT_TYPE;
+use http::header::{AUTHORIZATION, CONTENT_TYPE, HeaderValue, LOCATION};
 use http::{HeaderMap, StatusCode};
 use reqwest::Response;
 
@@ -10,8 +12,10 @@ use crate::error::Error;
 use crate::feedback::{self, Class, Profile};
 use crate::scheduler::events::GaveUp;
 
+use super::content::{Content, Flaw, Form};
 use super::ids::State;
 use super::record::{self, Code, Ending, UNSENT};
+use super::request::{self, Request};
 use super::said;
 use super::secrets::Secrets;
 use super::tally::Why;
@@ -39,6 +43,9 @@ pub(crate) struct Answer {
     status: StatusCode,
     headers: HeaderMap,
     body: Bytes,
+    form: Form,
+    /// Why it is none, though its status says so.
+    flaw: Option<(Code, String)>,
     state: State,
     class: Class,
 }
@@ -59,6 +66,8 @@ pub(crate) enum Trouble {
 pub(crate) enum Unread {
     Broken(reqwest::Error),
     TooLarge,
+    /// It is not packed as its headers say.
+    Undecodable(reqwest::Error),
 }
 
 impl Reply {
@@ -69,6 +78,7 @@ impl Reply {
     /// Its body breaks off, or is larger than [`LARGEST`].
     pub(crate) async fn read(
         mut response: Response,
+        request: &Request,
         report: Option<&Report>,
         profile: &Profile,
         secrets: &Secrets,
@@ -76,7 +86,7 @@ impl Reply {
     ) -> Result<Self, Unread> {
         let mut body = Bytes::new();
         let mut more = BytesMut::new();
-        while let Some(chunk) = response.chunk().await.map_err(Unread::Broken)? {
+        while let Some(chunk) = response.chunk().await.map_err(Unread::of)? {
             if body.is_empty() {
                 // Most bodies are one chunk, and need not be copied.
                 body = chunk;
@@ -93,21 +103,47 @@ impl Reply {
         if !more.is_empty() {
             body = more.freeze();
         }
+        let body = secrets.hidden(&body).map_or(body, Bytes::from);
         let (status, headers) = (response.status(), response.headers());
+        let kind = headers.get(CONTENT_TYPE);
+        let content = Content::of(&body, kind.map_or(b"", HeaderValue::as_bytes));
         let why = report.and_then(|report| report.why);
-        let (state, class) = if record::succeeded(status.as_u16()) {
-            (State::Succeeded, Class::Ok)
-        } else {
+        let heard = |status| {
             let slice = &body[..body.len().min(SLICE)];
             let said = feedback::read(profile, status, headers, Some(slice), clock.wall());
             let of_the_key = said.fault.is_some();
             (refused_or_failed(said.class, of_the_key, why), said.class)
         };
+        let succeeded = record::succeeded(status.as_u16());
+        let target = request.redirected_to(response.url());
+        let (state, class, flaw) = match content.flaw.filter(|_| succeeded) {
+            Some(Flaw::Page) if request.wants_no_page(target.as_deref()) => {
+                let flaw = (Code::Html, said::page(&body, target.as_deref()));
+                (State::Failed, Class::Fatal, Some(flaw))
+            }
+            Some(Flaw::Cut) => {
+                let flaw = (Code::Network, CUT.to_owned());
+                (State::Unanswered, Class::Transient, Some(flaw))
+            }
+            Some(Flaw::Error) => {
+                // As if it had said so by its status.
+                let (state, class) = heard(StatusCode::BAD_REQUEST);
+                let said = said::message(&body).unwrap_or_else(|| "it says so itself".to_owned());
+                (state, class, Some((Code::Failed, said)))
+            }
+            _ if succeeded => (State::Succeeded, Class::Ok, None),
+            _ => {
+                let (state, class) = heard(status);
+                (state, class, None)
+            }
+        };
         let headers = std::mem::take(response.headers_mut());
         Ok(Self::Answer(Answer {
             status,
             headers,
-            body: secrets.hidden(&body).map_or(body, Bytes::from),
+            body,
+            form: content.form,
+            flaw,
             state,
             class,
         }))
@@ -154,6 +190,21 @@ impl Reply {
         }
     }
 
+    /// A request whose answer cannot be unpacked. Another one would be packed the same way, and
+    /// may cost as much.
+    pub(crate) fn undecodable(error: &reqwest::Error) -> Self {
+        let message = format!(
+            "the answer came, and is not packed as its headers say (content-encoding): {}",
+            last_cause(error)
+        );
+        Self::Failure {
+            code: Code::Undecodable,
+            message,
+            sent: true,
+            no_key: false,
+        }
+    }
+
     /// A request that was taken back while it was in flight.
     pub(crate) fn cancelled() -> Self {
         let message = "the run was stopped while it was in flight".to_owned();
@@ -170,7 +221,7 @@ impl Reply {
         match self {
             Self::Answer(answer) => answer.state,
             Self::Failure {
-                code: Code::TooLarge | Code::BadLine | Code::Unanswered,
+                code: Code::TooLarge | Code::BadLine | Code::Unanswered | Code::Undecodable,
                 ..
             } => State::Failed,
             Self::Failure { sent: true, .. } => State::Unanswered,
@@ -181,7 +232,10 @@ impl Reply {
     /// The reason under which it is counted.
     pub(crate) fn why(&self) -> Why {
         match self {
-            Self::Answer(answer) => Why::Status(answer.status.as_u16()),
+            Self::Answer(answer) => match answer.flaw {
+                Some((code, _)) => Why::Code(code),
+                None => Why::Status(answer.status.as_u16()),
+            },
             Self::Failure { code, .. } => Why::Code(*code),
         }
     }
@@ -212,6 +266,7 @@ impl Reply {
     /// What its trouble is, if that might go away by itself. `why` is why it was given up.
     pub(crate) fn trouble(&self, why: Option<GaveUp>) -> Option<Trouble> {
         match self {
+            Self::Answer(answer) if answer.is_cut() => Some(Trouble::Failed),
             Self::Answer(answer) => match (answer.class, why) {
                 (Class::Transient, Some(GaveUp::Attempts | GaveUp::Budget)) => {
                     Some(Trouble::Failed)
@@ -244,6 +299,35 @@ impl Reply {
         }
     }
 
+    /// What to do if all requests are turned away as this one, where that may be.
+    pub(crate) fn hint(&self, request: &Request, has_keys: bool) -> Option<String> {
+        let Self::Answer(answer) = self else {
+            return None;
+        };
+        let has_keys = has_keys || request.headers.contains_key(AUTHORIZATION);
+        let (method, url) = (&request.method, request::without_query(&request.url));
+        if let Some((code, said)) = &answer.flaw {
+            return (*code == Code::Html).then(|| said.clone());
+        }
+        Some(match answer.status.as_u16() {
+            401 | 403 if has_keys => format!(
+                "{url} does not take this key: check it, where it goes (--auth), and what it is \
+                 allowed to do"
+            ),
+            401 | 403 => format!(
+                "{url} asks for a key, and none was given: --key-env NAME takes it from a variable, \
+                 --key-file PATH from a file"
+            ),
+            404 => format!("nothing is at {url}: check --base-url and the urls of the requests"),
+            405 => {
+                format!("{url} takes no {method}: check the method and the urls of the requests")
+            }
+            _ => answer
+                .redirects()
+                .map(|target| format!("{url}: {target}: is that the address that is meant?"))?,
+        })
+    }
+
     /// The same, to be done again by the next run: the trouble was not its own.
     pub(crate) fn not_final(mut self) -> Self {
         if let Self::Answer(answer) = &mut self
@@ -257,8 +341,11 @@ impl Reply {
     /// In a few words, why it did not succeed.
     pub(crate) fn cause(&self) -> Option<String> {
         match self {
-            Self::Answer(answer) if answer.class == Class::Ok => None,
-            Self::Answer(answer) => said::message(&answer.body),
+            Self::Answer(answer) if answer.state == State::Succeeded => None,
+            Self::Answer(answer) => match &answer.flaw {
+                Some((_, said)) => Some(said.clone()),
+                None => answer.redirects().or_else(|| said::message(&answer.body)),
+            },
             Self::Failure { message, .. } => Some(message.clone()),
         }
     }
@@ -287,16 +374,29 @@ impl Answer {
                 .get(*name)
                 .and_then(|value| value.to_str().ok())
         };
-        let says_json = self
-            .headers
-            .get(CONTENT_TYPE)
-            .is_some_and(|kind| memchr::memmem::find(kind.as_bytes(), b"json").is_some());
+        let flaw = self.flaw.as_ref();
         Ending::Answer {
             status: self.status.as_u16(),
             request_id: REQUEST_IDS.iter().find_map(text),
-            says_json,
+            form: self.form,
             body: &self.body,
+            flaw: flaw.map(|(code, said)| (*code, said.as_str())),
         }
+    }
+
+    fn is_cut(&self) -> bool {
+        matches!(self.flaw, Some((Code::Network, _)))
+    }
+
+    /// Where it sends whoever asks, if it does. What stands behind the path may be a secret.
+    fn redirects(&self) -> Option<String> {
+        let target = self
+            .headers
+            .get(LOCATION)
+            .filter(|_| self.status.is_redirection());
+        let target = target?.to_str().ok()?;
+        let end = target.find(['?', '#']).unwrap_or(target.len());
+        Some(format!("it redirects to {}", &target[..end]))
     }
 }
 
@@ -346,14 +446,10 @@ pub(crate) fn describe_transport(error: &reqwest::Error) -> String {
         _ => "the connection broke",
     };
     let mut text = kind.to_owned();
-    let mut cause = std::error::Error::source(error);
-    while let Some(next) = cause {
-        // The first cause often repeats the URL, the last one says what happened.
-        if next.source().is_none() {
-            text.push_str(": ");
-            text.push_str(&next.to_string());
-        }
-        cause = next.source();
+    let cause = last_cause(error);
+    if !cause.is_empty() {
+        text.push_str(": ");
+        text.push_str(&cause);
     }
     // What rustls says of a plain HTTP answer.
     if text.contains("InvalidContentType") {
@@ -361,6 +457,41 @@ pub(crate) fn describe_transport(error: &reqwest::Error) -> String {
     }
     text
 }
+
+/// The first cause often repeats the URL, the last one says what happened.
+fn last_cause(error: &reqwest::Error) -> String {
+    causes(error)
+        .last()
+        .map(ToString::to_string)
+        .unwrap_or_default()
+}
+
+fn causes(error: &reqwest::Error) -> impl Iterator<Item = &(dyn std::error::Error + 'static)> {
+    let first = std::error::Error::source(error);
+    std::iter::successors(first, |cause| cause.source())
+}
+
+impl Unread {
+    /// Why no more of a body comes. What breaks off in the middle of a packed answer is broken, not
+    /// packed wrongly.
+    fn of(error: reqwest::Error) -> Self {
+        let wrong = causes(&error)
+            .filter_map(|cause| cause.downcast_ref::<io::Error>())
+            .any(|cause| {
+                matches!(
+                    cause.kind(),
+                    io::ErrorKind::InvalidData | io::ErrorKind::InvalidInput
+                )
+            });
+        match error.is_decode() && wrong {
+            true => Self::Undecodable(error),
+            false => Self::Broken(error),
+        }
+    }
+}
+
+/// What is said of an answer that ends before its JSON does.
+const CUT: &str = "the answer broke off: it ends in the middle of its JSON";
 
 /// The largest answer that is kept: as the longest line that is read. An answer without end would
 /// fill the memory.

@@ -59,13 +59,13 @@ impl Line<'_> {
         let may = !stopping && client.settings.max_wait.is_none_or(in_time);
         match trouble {
             Trouble::Refused => {
-                // A line that is refused while others are served is refused for what it is.
+                // Nothing is lost to refusals while the provider serves anybody: they were not
+                // processed. One that comes back to be refused while others are served gives way.
                 let waits = may && !bounded && self.waits_out_refusals(retry);
-                let alone = client.outage.is_refused_alone(self.began, now);
-                if waits && !alone {
-                    Next::Again
-                } else {
-                    Next::Return
+                match client.outage.has_served_since(self.began) {
+                    _ if !waits || client.outage.refuses_for_good(now) => Next::Return,
+                    true => Next::AgainAfter(pause(retry, self.repeats)),
+                    false => Next::Again,
                 }
             }
             Trouble::Unsent => {

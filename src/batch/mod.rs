@@ -2,7 +2,8 @@
 //!
 //! The walk of a line: [`input`] finds it, [`request`] reads it, [`source`] hands it over ahead of
 //! its turn, [`send`] takes it through the limiter, [`line`] says whether it goes
-//! again, [`ending`] says what the answer means,
+//! again, [`ending`] says what the answer means ([`content`]
+//! whether it is one),
 //! [`record`] writes that as a line, and [`output`] appends it. Beside that, [`ids`] knows every
 //! line in 24 bytes, [`resume`] what earlier runs did, [`inflight`] what was on its way when one
 //! was killed, and [`rewrite`] puts the output in order at the end. [`packed`] unpacks an input, [`rows`] makes
@@ -13,10 +14,12 @@
 mod board;
 mod check;
 mod closing;
+mod content;
 mod door;
 mod ending;
 mod error;
 mod fields;
+mod holdup;
 mod hosts;
 mod ids;
 mod inflight;
@@ -41,10 +44,12 @@ mod send;
 mod signals;
 mod source;
 mod state;
+mod streak;
 mod summary;
 mod table;
 mod tally;
 mod usage;
+mod watching;
 
 pub use check::{Check, Share, check};
 pub use error::Error;

@@ -63,6 +63,9 @@ pub struct Options {
     /// No request is sent once answers of this run say that they used so many tokens in all; what
     /// is in flight then may go beyond. Default: no such budget.
     pub max_tokens: Option<u64>,
+    /// Whether the run goes on though every request so far was turned away in the same way (no key,
+    /// a wrong path or method, a web page), or no key has credit left. Default: it stops.
+    pub keep_going: bool,
     /// How long what is in flight may take after a first signal. Default 1 s.
     pub grace: Duration,
     /// What is shown meanwhile.
@@ -163,6 +166,7 @@ impl Options {
             retry_failed: false,
             limit: None,
             max_tokens: None,
+            keep_going: false,
             grace: Duration::from_secs(1),
             progress: Show::default(),
         }

@@ -41,7 +41,6 @@ struct State {
     /// Since when lines are held back.
     since: Option<Time>,
     probe_at: Time,
-    probes: u32,
     /// Lines that are held back, by how often each has probed.
     held: BTreeMap<u32, usize>,
     /// Whether the beginning was told.
@@ -93,7 +92,6 @@ impl Outage {
         };
         let lasted = now.since(since);
         state.past.time += lasted;
-        state.probes = 0;
         if std::mem::take(&mut state.told) {
             let news = format!("{} answers again after {}", self.host, Rounded(lasted));
             state.news.push(news);
@@ -140,13 +138,15 @@ impl Outage {
         self.patience.is_none_or(|patience| !patience.is_zero())
     }
 
-    /// Whether a line that began then and was refused to the end is the only one, or all were
-    /// refused for longer than anybody waits.
-    pub(crate) fn is_refused_alone(&self, began: Time, now: Time) -> bool {
-        let state = self.state();
-        let served = state.served.unwrap_or(Time::START);
-        served >= began && state.served.is_some()
-            || now.since(served) >= self.patience.unwrap_or(PATIENCE)
+    /// Whether all have been refused for longer than anybody waits.
+    pub(crate) fn refuses_for_good(&self, now: Time) -> bool {
+        let served = self.state().served.unwrap_or(Time::START);
+        now.since(served) >= self.patience.unwrap_or(PATIENCE)
+    }
+
+    /// Whether anybody was served since then.
+    pub(crate) fn has_served_since(&self, began: Time) -> bool {
+        self.state().served.is_some_and(|served| served >= began)
     }
 
     /// Whether a line that has probed so often may go now.
@@ -170,9 +170,8 @@ impl Outage {
             // Somebody who has tried less often is about to.
             return Pass::Wait(now + LOOK);
         }
-        state.probes += 1;
-        let step = FIRST_PROBE.saturating_mul(1 << state.probes.min(16));
-        state.probe_at = now + step.min(LAST_PROBE);
+        let step = now.since(since) / SHARE;
+        state.probe_at = now + step.clamp(FIRST_PROBE, LAST_PROBE);
         Pass::Probe
     }
 
@@ -287,6 +286,10 @@ const ENOUGH: u32 = 10;
 /// The same before anything was served: whoever has mistyped the address is to be told soon.
 const ENOUGH_AT_FIRST: u32 = 2;
 
+/// The gap between probes is this share of what the outage has lasted: waiting for the next probe
+/// makes it longer by a tenth at most.
+const SHARE: u32 = 10;
+
 /// A restart takes seconds.
 const FIRST_PROBE: Duration = Duration::from_secs(1);
 
@@ -355,13 +358,15 @@ mod tests {
         let outage = broken_at(10.0);
         assert_eq!(outage.pass(0, at(10.5)), Pass::Wait(at(11.0)));
         assert_eq!(outage.pass(0, at(11.0)), Pass::Probe);
-        assert_eq!(outage.pass(0, at(11.0)), Pass::Wait(at(13.0)));
-        assert_eq!(outage.pass(0, at(500.0)), Pass::Probe);
-        assert!(matches!(outage.pass(0, at(500.0)), Pass::Wait(until) if until <= at(560.0)));
-        outage.on_served(at(510.0));
-        assert_eq!(outage.pass(0, at(510.0)), Pass::Open);
-        let past = outage.past(at(600.0));
-        assert_eq!((past.count, past.time), (1, Duration::from_secs(500)));
+        assert_eq!(outage.pass(0, at(11.0)), Pass::Wait(at(12.0)));
+        assert_eq!(outage.pass(0, at(40.0)), Pass::Probe);
+        assert_eq!(outage.pass(0, at(40.0)), Pass::Wait(at(43.0)));
+        assert_eq!(outage.pass(0, at(3_000.0)), Pass::Probe);
+        assert_eq!(outage.pass(0, at(3_000.0)), Pass::Wait(at(3_060.0)));
+        outage.on_served(at(3_010.0));
+        assert_eq!(outage.pass(0, at(3_010.0)), Pass::Open);
+        let past = outage.past(at(3_600.0));
+        assert_eq!((past.count, past.time), (1, Duration::from_secs(3_000)));
     }
 
     #[test]
@@ -397,7 +402,7 @@ mod tests {
         }
         assert!(!outage.is_own_trouble(at(1.0), at(2.0)));
         assert_eq!(outage.pass(0, at(2.0)), Pass::Open);
-        assert!(outage.is_refused_alone(at(1.0), at(2.0)));
+        assert!(outage.refuses_for_good(at(2.0)));
     }
 
     #[test]

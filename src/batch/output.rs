@@ -257,6 +257,25 @@ impl Journal {
         Ok(offset)
     }
 
+    /// The record that begins there, with its newline.
+    ///
+    /// # Errors
+    ///
+    /// It cannot be read.
+    pub(crate) fn line_at(&self, offset: u64) -> Result<Vec<u8>, Error> {
+        let fail = |source| Error::ReadOutput {
+            path: self.path.clone(),
+            source,
+        };
+        let Some(mut file) = self.file() else {
+            return Err(fail(io::ErrorKind::NotSeekable.into()));
+        };
+        let line = LineAt::new(file).read(offset).map(<[u8]>::to_vec);
+        // Where the next record goes.
+        file.seek(SeekFrom::Start(self.length)).map_err(fail)?;
+        line.map_err(fail)
+    }
+
     /// Sees to it that the records survive a loss of power.
     ///
     /// # Errors
@@ -407,7 +426,8 @@ mod tests {
         let ending = Ending::Answer {
             status: 200,
             request_id: None,
-            says_json: true,
+            form: super::super::content::Form::Json,
+            flaw: None,
             body: b"{\"a\":1}",
         };
         Record {

@@ -9,10 +9,10 @@ use std::time::Duration;
 
 use base64::Engine;
 use base64::engine::general_purpose::STANDARD;
-use serde::de::IgnoredAny;
 
 use crate::scheduler::events::Fingerprint;
 
+use super::content::Form;
 use super::ids::State;
 
 /// How a request ended.
@@ -39,8 +39,10 @@ pub(crate) enum Ending<'a> {
     Answer {
         status: u16,
         request_id: Option<&'a str>,
-        says_json: bool,
+        form: Form,
         body: &'a [u8],
+        /// Why it is none, though its status says so.
+        flaw: Option<(Code, &'a str)>,
     },
     Failure {
         code: Code,
@@ -59,6 +61,12 @@ pub(crate) enum Code {
     TooLarge,
     /// Sent by an earlier run, and not to be sent again.
     Unanswered,
+    /// A page for people came.
+    Html,
+    /// The body says that it failed, the status that it did not.
+    Failed,
+    /// It is not packed as its headers say.
+    Undecodable,
 }
 
 impl Code {
@@ -67,11 +75,14 @@ impl Code {
         match self {
             Self::Deadline => "deadline",
             Self::NeverSent => "never_sent",
-            Self::Network => "network",
+            Self::Network => NETWORK,
             Self::Cancelled => "cancelled",
             Self::BadLine => "bad_line",
             Self::TooLarge => "too_large",
             Self::Unanswered => "unanswered",
+            Self::Html => "html",
+            Self::Failed => "failed",
+            Self::Undecodable => "undecodable",
         }
     }
 }
@@ -107,8 +118,9 @@ impl Record<'_> {
             Ending::Answer {
                 status,
                 request_id,
-                says_json,
+                form,
                 body,
+                flaw,
             } => {
                 put(
                     line,
@@ -119,18 +131,16 @@ impl Record<'_> {
                     None => line.extend_from_slice(b"null"),
                 }
                 line.extend_from_slice(b",\"body\":");
-                embed(line, body, *says_json);
-                line.extend_from_slice(b"},\"error\":null");
+                embed(line, body, *form);
+                line.extend_from_slice(b"},\"error\":");
+                match flaw {
+                    Some((code, message)) => error(line, *code, message),
+                    None => line.extend_from_slice(b"null"),
+                }
             }
             Ending::Failure { code, message } => {
-                let code = code.as_str();
-                put(
-                    line,
-                    format_args!(",\"response\":null,\"error\":{{\"code\":\"{code}\""),
-                );
-                line.extend_from_slice(b",\"message\":");
-                string(line, message);
-                line.push(b'}');
+                line.extend_from_slice(b",\"response\":null,\"error\":");
+                error(line, *code, message);
             }
         }
         put(
@@ -166,6 +176,8 @@ pub(crate) struct Stored<'a> {
 #[derive(Debug, serde::Deserialize)]
 struct StoredError<'a> {
     #[serde(borrow)]
+    code: Cow<'a, str>,
+    #[serde(borrow)]
     message: Cow<'a, str>,
 }
 
@@ -186,12 +198,15 @@ impl<'a> Stored<'a> {
         let succeeded = self
             .response
             .as_ref()
-            .is_some_and(|response| succeeded(response.status_code));
+            .is_some_and(|response| succeeded(response.status_code))
+            && self.error.is_none();
         match self.last {
             true if succeeded => State::Succeeded,
             true => State::Failed,
             false if self.attempts == 0 => State::Refused,
             false => match &self.error {
+                // What the server has said of it is an answer, if not a success.
+                Some(error) if self.response.is_some() && error.code != NETWORK => State::Refused,
                 Some(error) if !error.message.starts_with(UNSENT) => State::Unanswered,
                 _ => State::Refused,
             },
@@ -204,6 +219,14 @@ pub(crate) fn succeeded(status: u16) -> bool {
     (200..300).contains(&status)
 }
 
+/// Makes a record one that the next run does again.
+pub(crate) fn take_back(record: &mut Vec<u8>) {
+    if record.ends_with(LAST) {
+        record.truncate(record.len() - LAST.len());
+        record.extend_from_slice(b"\"final\":false}\n");
+    }
+}
+
 /// Whether a line without its newline can be the beginning of a record that was cut off.
 pub(crate) fn is_torn(line: &[u8]) -> bool {
     let known = PREFIX.as_bytes();
@@ -211,28 +234,35 @@ pub(crate) fn is_torn(line: &[u8]) -> bool {
     line[..length] == known[..length]
 }
 
-/// JSON as it is, text as a string, other bytes as base64. What says that it is JSON or looks
-/// like it, and is none, is text.
-fn embed(line: &mut Vec<u8>, body: &[u8], says_json: bool) {
-    let Ok(text) = std::str::from_utf8(body) else {
-        line.extend_from_slice(b"{\"base64\":\"");
-        line.extend_from_slice(STANDARD.encode(body).as_bytes());
-        line.extend_from_slice(b"\"}");
-        return;
-    };
-    let text = text.strip_prefix('\u{feff}').unwrap_or(text);
-    let looks_so = text.trim_ascii_start().starts_with(['{', '[']);
-    if (says_json || looks_so) && serde_json::from_str::<IgnoredAny>(text).is_ok() {
-        let start = line.len();
-        line.extend_from_slice(text.trim_ascii().as_bytes());
-        for byte in &mut line[start..] {
-            if matches!(byte, b'\n' | b'\r') {
-                *byte = b' ';
-            }
+/// JSON as it is, text as a string, other bytes as base64.
+fn embed(line: &mut Vec<u8>, body: &[u8], form: Form) {
+    let text = match std::str::from_utf8(body) {
+        Ok(text) if form != Form::Bytes => text.strip_prefix('\u{feff}').unwrap_or(text),
+        _ => {
+            line.extend_from_slice(b"{\"base64\":\"");
+            line.extend_from_slice(STANDARD.encode(body).as_bytes());
+            return line.extend_from_slice(b"\"}");
         }
-    } else {
-        string(line, text);
+    };
+    if form == Form::Text {
+        return string(line, text);
     }
+    let start = line.len();
+    line.extend_from_slice(text.trim_ascii().as_bytes());
+    for byte in &mut line[start..] {
+        if matches!(byte, b'\n' | b'\r') {
+            *byte = b' ';
+        }
+    }
+}
+
+fn error(line: &mut Vec<u8>, code: Code, message: &str) {
+    put(
+        line,
+        format_args!("{{\"code\":\"{}\",\"message\":", code.as_str()),
+    );
+    string(line, message);
+    line.push(b'}');
 }
 
 fn string(line: &mut Vec<u8>, text: &str) {
@@ -249,6 +279,11 @@ const NAME: &str = "paceline-";
 /// How the message of an attempt begins that never left.
 pub(crate) const UNSENT: &str = "cannot connect";
 
+/// How a final record ends.
+const LAST: &[u8] = b"\"final\":true}\n";
+
+const NETWORK: &str = "network";
+
 /// How every record begins.
 const PREFIX: &str = "{\"id\":\"";
 
@@ -256,6 +291,7 @@ const PREFIX: &str = "{\"id\":\"";
 mod tests {
     use serde_json::{Value, json};
 
+    use super::super::content::Content;
     use super::*;
 
     fn record(ending: Ending<'_>, attempts: u32, last: bool) -> Vec<u8> {
@@ -275,12 +311,14 @@ mod tests {
     }
 
     fn answer(status: u16, says_json: bool, body: &[u8]) -> Vec<u8> {
+        let kind = if says_json { "application/json" } else { "" };
         record(
             Ending::Answer {
                 status,
                 request_id: Some("r1"),
-                says_json,
+                form: Content::of(body, kind.as_bytes()).form,
                 body,
+                flaw: None,
             },
             2,
             true,
@@ -374,10 +412,26 @@ mod tests {
         let refused = Ending::Answer {
             status: 429,
             request_id: None,
-            says_json: false,
+            form: Form::Text,
             body: b"",
+            flaw: None,
         };
         assert_eq!(state(record(refused, 10, false)), State::Refused);
+        let flawed = |code| Ending::Answer {
+            status: 200,
+            request_id: None,
+            form: Form::Text,
+            body: b"",
+            flaw: Some((code, "why")),
+        };
+        for (code, last, expected) in [
+            (Code::Html, true, State::Failed),
+            (Code::Html, false, State::Refused),
+            (Code::Failed, false, State::Refused),
+            (Code::Network, false, State::Unanswered),
+        ] {
+            assert_eq!(state(record(flawed(code), 1, last)), expected, "{code:?}");
+        }
     }
 
     #[test]

@@ -4,7 +4,7 @@ use std::time::Duration;
 
 use super::error::Error;
 use super::ids::{Place, State};
-use super::record::{Code, Ending, Record};
+use super::record::{self, Code, Ending, Record};
 use super::request::BadLine;
 use super::run::{Run, Stop};
 use super::send::{Done, Recorded};
@@ -70,12 +70,23 @@ impl Run<'_> {
             self.tally.sent += 1;
             self.tally.again += u64::from(again);
         }
-        let state = done.record.as_ref().map(|record| record.state);
-        let recorded = done
-            .record
-            .is_some_and(|record| self.record(done.place, record));
-        if let (Some(slot), Some(state)) = (done.slot.filter(|_| recorded), state) {
-            self.door.leave(slot, state.is_final());
+        let mut record = done.record;
+        let mut turned_away = false;
+        if let (Some(record), false) = (&mut record, self.options.keep_going) {
+            turned_away = self.streak.on(record.why, done.place, done.hint.as_deref());
+            if self.streak.has_stopped(record.why) {
+                record.take_back();
+            }
+        }
+        let state = record.as_ref().map(|record| record.state);
+        let recorded = record.is_some_and(|record| self.record(done.place, record));
+        match (done.slot, state) {
+            (Some(slot), Some(state)) if recorded => self.door.leave(slot, state.is_final()),
+            // It never left, in this run or an earlier one.
+            (Some(slot), None) if done.attempts == 0 && !slot.again => {
+                self.door.leave(slot, false);
+            }
+            _ => {}
         }
         if let Some(source) = self.door.fault() {
             self.fail(self.journal.unwritable(source));
@@ -83,7 +94,39 @@ impl Run<'_> {
         if let (Some(why), None) = (done.hopeless, &self.stop) {
             self.stop(Stop::Hopeless(why));
         }
+        if turned_away {
+            self.turn_back();
+        }
         self.spend(done.tokens);
+    }
+
+    /// Stops before more is burnt: all is turned away in the same way. What was final is so no
+    /// longer, so that the mended command does it too.
+    fn turn_back(&mut self) {
+        for place in self.streak.places().to_vec() {
+            let (state, offset) = {
+                let index = self.index.lock();
+                (index.state(place), index.offset(place))
+            };
+            if state != State::Failed || self.journal.file().is_none() {
+                continue;
+            }
+            let taken_back = self.journal.line_at(offset).and_then(|mut line| {
+                record::take_back(&mut line);
+                self.journal.append(&line)
+            });
+            match taken_back {
+                Ok(offset) => self.index.lock().set(place, State::Refused, offset),
+                Err(error) => return self.fail(error),
+            }
+        }
+        self.tally.take_back();
+        if let (Some(hint), None) = (self.streak.hint(), &self.stop) {
+            self.stop(Stop::Hopeless(format!(
+                "{hint}; the same command goes on once that is put right, and --keep-going sends \
+                 all the same"
+            )));
+        }
     }
 
     /// Counts tokens, and stops once there are no more.

@@ -5,7 +5,7 @@ use std::fmt;
 
 use bytes::Bytes;
 use http::Method;
-use http::header::{CONTENT_TYPE, HeaderMap, HeaderName, HeaderValue};
+use http::header::{ACCEPT, CONTENT_TYPE, HeaderMap, HeaderName, HeaderValue};
 use reqwest::Url;
 use serde_json::value::RawValue;
 
@@ -34,6 +34,34 @@ impl Request {
 }
 
 impl Request {
+    /// Whether a page for people cannot be its answer: it sent or asked for JSON, or was sent on to
+    /// a place where people sign in.
+    pub(crate) fn wants_no_page(&self, redirected: Option<&str>) -> bool {
+        let says_json = |name| {
+            let value = self
+                .headers
+                .get(name)
+                .and_then(|value: &HeaderValue| value.to_str().ok());
+            value.is_some_and(|value| value.to_ascii_lowercase().contains("json"))
+        };
+        let signs_in = |url: &str| {
+            let url = url.to_ascii_lowercase();
+            ["login", "signin", "sign-in", "sign_in"]
+                .iter()
+                .any(|name| url.contains(name))
+        };
+        let sent_json = self.body.is_some() && says_json(CONTENT_TYPE);
+        sent_json
+            || says_json(ACCEPT)
+            || redirected.is_some_and(|target| signs_in(target) && !signs_in(self.url.path()))
+    }
+
+    /// Where its answer came from, if not from where it was sent. What stands behind the path may
+    /// be a secret.
+    pub(crate) fn redirected_to(&self, from: &Url) -> Option<String> {
+        (*from != self.url).then(|| without_query(from))
+    }
+
     /// The model that the body names.
     pub(crate) fn model(&self) -> Option<String> {
         let body = self.body.as_deref()?;
@@ -43,6 +71,11 @@ impl Request {
         serde::Deserializer::deserialize_map(&mut reader, ModelIn(&mut model)).ok();
         model
     }
+}
+
+/// A URL as it can be shown.
+pub(crate) fn without_query(url: &Url) -> String {
+    format!("{}{}", url.origin().ascii_serialization(), url.path())
 }
 
 /// Looks for `model` in an object, and stops there.

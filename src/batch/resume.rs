@@ -282,7 +282,8 @@ mod tests {
         let ending = Ending::Answer {
             status: 200,
             request_id: None,
-            says_json: true,
+            form: super::super::content::Form::Json,
+            flaw: None,
             body: b"1",
         };
         Record {

@@ -184,7 +184,8 @@ mod tests {
         let ending = Ending::Answer {
             status,
             request_id: None,
-            says_json: true,
+            form: super::super::content::Form::Json,
+            flaw: None,
             body: b"{}",
         };
         Record {

@@ -18,19 +18,21 @@ use crate::client::Clock;
 use super::board::Board;
 use super::door::Door;
 use super::error::Error;
+use super::holdup::HoldUp;
 use super::hosts::Hosts;
 use super::ids::Index;
 use super::inflight::InFlight;
 use super::options::{Input, Options, Replays};
 use super::output::Journal;
 use super::pipe::Pipe;
-use super::progress::{Progress, Status};
+use super::progress::Progress;
 use super::resume::{self, Earlier};
 use super::rows;
 use super::send::{Done, Sender};
 use super::signals::{Signal, Signals};
 use super::source::{self, Batch, Plan, Seen, SharedIndex, Work};
 use super::state::Keeper;
+use super::streak::Streak;
 use super::summary::Outcome;
 use super::tally::Tally;
 
@@ -73,8 +75,10 @@ pub async fn run(options: Options) -> Result<Outcome, Error> {
         options: &options,
         clock,
         seen,
+        streak: Streak::new(counts.last > counts.failed),
         sender: None,
         board: Board::default(),
+        holdup: HoldUp::default(),
         keeper: None,
         tasks: JoinSet::new(),
         backlog: VecDeque::new(),
@@ -176,10 +180,14 @@ pub(super) struct Run<'a> {
     pub(super) door: Arc<Door>,
     /// What reading has shown beside requests.
     pub(super) seen: Arc<Seen>,
+    /// Whether all is turned away.
+    pub(super) streak: Streak,
     /// Made when the first request shows which host the keys are for.
     pub(super) sender: Option<Arc<Sender>>,
     /// What the limiters have decided.
     pub(super) board: Board,
+    /// What holds all of them up.
+    pub(super) holdup: HoldUp,
     /// Where what they learned is kept.
     pub(super) keeper: Option<Keeper>,
     pub(super) tasks: JoinSet<Done>,
@@ -374,55 +382,6 @@ impl Run<'_> {
         self.backlog.clear();
         self.close();
         self.abort();
-    }
-
-    fn look(&mut self) {
-        let now = self.clock.now();
-        if self
-            .keeper
-            .as_ref()
-            .is_some_and(|keeper| keeper.is_due(now))
-        {
-            self.keep_state();
-        }
-        let Some(sender) = &self.sender else { return };
-        let mut waits_for = None;
-        for client in sender.hosts.all() {
-            client.changes(|change| {
-                self.board.on_change(change, client.began);
-                if let Some(news) = Board::news(&change.what) {
-                    self.progress.note(&news);
-                }
-            });
-            waits_for = waits_for.or_else(|| client.limiter.waits_for());
-            for news in client.outage.news(now) {
-                self.progress.note(&news);
-            }
-            if !client.outage.lasts(now).is_zero() {
-                return self.tally.on_wait("a provider that is away".to_owned());
-            }
-        }
-        let reason = self.board.named(waits_for, self.door.flying());
-        self.tally.on_wait(reason);
-    }
-
-    fn show(&mut self) {
-        let now = self.clock.now();
-        let away = self.sender.as_ref().and_then(|sender| {
-            let all = sender.hosts.all();
-            let lasting = all.iter().map(|client| (client.outage.lasts(now), client));
-            let (time, client) = lasting.max_by_key(|(time, _)| *time)?;
-            (!time.is_zero()).then(|| (client.name.clone(), time))
-        });
-        let status = Status {
-            tally: &self.tally,
-            board: &self.board,
-            names: &self.options.key_names,
-            flying: self.door.flying(),
-            waiting: self.door.waiting(),
-            away,
-        };
-        self.progress.show(&status, now);
     }
 }
 

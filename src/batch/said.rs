@@ -20,6 +20,36 @@ pub(crate) fn message(body: &[u8]) -> Option<String> {
     })
 }
 
+/// What a page for people says that came in the place of an answer.
+pub(crate) fn page(body: &[u8], redirected: Option<&str>) -> String {
+    let text = String::from_utf8_lossy(&body[..body.len().min(HEAD)]);
+    let lower = text.to_ascii_lowercase();
+    let title = lower.find("<title").and_then(|tag| {
+        let start = tag + lower[tag..].find('>')? + 1;
+        let end = start + lower[start..].find("</title")?;
+        Some(
+            text[start..end]
+                .split_whitespace()
+                .collect::<Vec<_>>()
+                .join(" "),
+        )
+    });
+    let title: String = title
+        .unwrap_or_default()
+        .chars()
+        .take(LONGEST / 2)
+        .collect();
+    let title = match title.as_str() {
+        "" => String::new(),
+        title => format!(" (\u{201c}{title}\u{201d})"),
+    };
+    let redirected = redirected.map(|target| format!(", after a redirect to {target}"));
+    let redirected = redirected.unwrap_or_default();
+    format!(
+        "a web page{title} came instead of an answer{redirected}: is the address that of the API?"
+    )
+}
+
 /// `{"error": {"message": "…"}}` as OpenAI, Anthropic and Google have it, `{"error": "…"}`,
 /// `{"message": "…"}`, `{"detail": "…"}`.
 #[derive(Deserialize)]
@@ -47,6 +77,9 @@ impl Said {
         })
     }
 }
+
+/// A page that has no title here has none worth telling.
+const HEAD: usize = 8 << 10;
 
 /// Two lines of a terminal.
 const LONGEST: usize = 150;

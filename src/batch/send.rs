@@ -21,7 +21,7 @@ use super::inflight::Slot;
 use super::line::{Line, Next};
 use super::options::{Options, Replays};
 use super::outage::{Outage, Pass};
-use super::record::{Record, RequestId};
+use super::record::{self, Record, RequestId};
 use super::request::Request;
 use super::secrets::Secrets;
 use super::source::Work;
@@ -64,6 +64,8 @@ pub(crate) struct Done {
     pub(crate) record: Option<Recorded>,
     /// What every further request would run into too.
     pub(crate) hopeless: Option<String>,
+    /// What to do if all requests end as this one, where that may be.
+    pub(crate) hint: Option<String>,
 }
 
 /// A record, ready to be written.
@@ -75,6 +77,16 @@ pub(crate) struct Recorded {
     /// In a few words, why it did not succeed.
     pub(crate) cause: Option<String>,
     pub(crate) key: Option<Fingerprint>,
+}
+
+impl Recorded {
+    /// The next run is to do its line again.
+    pub(crate) fn take_back(&mut self) {
+        if self.state == State::Failed {
+            self.state = State::Refused;
+            record::take_back(&mut self.line);
+        }
+    }
 }
 
 impl Sender {
@@ -128,6 +140,9 @@ impl Sender {
         };
         let attempts = mark.attempts();
         let hopeless = self.hopeless(&client, reply.as_ref());
+        let hint = reply
+            .as_ref()
+            .and_then(|reply| reply.hint(&request, client.has_keys));
         let tokens = reply.as_ref().filter(|_| self.counts_tokens);
         let tokens = tokens.and_then(Reply::tokens);
         let stopped = self.door.is_shut();
@@ -171,6 +186,7 @@ impl Sender {
             tokens,
             record,
             hopeless,
+            hint,
         }
     }
 
@@ -279,11 +295,20 @@ impl Sender {
         let flying = self.door.fly(mark);
         let report = response.extensions().get::<Report>().cloned();
         let (profile, secrets) = (&client.profile, &self.secrets);
-        let read = Reply::read(response, report.as_ref(), profile, secrets, &self.clock).await;
+        let read = Reply::read(
+            response,
+            request,
+            report.as_ref(),
+            profile,
+            secrets,
+            &self.clock,
+        );
+        let read = read.await;
         drop(flying);
         let reply = match read {
             Ok(reply) => reply,
             Err(Unread::TooLarge) => Reply::too_large(),
+            Err(Unread::Undecodable(error)) => Reply::undecodable(&error),
             Err(Unread::Broken(error)) => Reply::network(ending::describe_transport(&error), true),
         };
         (reply, report)

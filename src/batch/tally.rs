@@ -71,6 +71,18 @@ impl Tally {
         }
     }
 
+    /// Failures are none any longer: the next run does them again. Bad lines stay what they are.
+    pub(crate) fn take_back(&mut self) {
+        let bad = Why::Code(Code::BadLine);
+        let (bad, failed): (BTreeMap<_, _>, _) = std::mem::take(&mut self.failed)
+            .into_iter()
+            .partition(|(why, _)| *why == bad);
+        self.failed = bad;
+        for (why, count) in failed {
+            *self.unfinished.entry(why).or_default() += count;
+        }
+    }
+
     /// Lines that got a record in this run.
     pub(crate) fn recorded(&self) -> u64 {
         self.succeeded + self.all_failed() + self.unfinished.values().sum::<u64>()

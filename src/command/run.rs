@@ -131,6 +131,10 @@ pub(crate) struct Args {
     /// in flight then may go beyond it. Streamed answers are not counted.
     #[arg(long, value_name = "N", value_parser = clap::value_parser!(u64).range(1..))]
     max_tokens: Option<u64>,
+    /// Go on though the first 20 answers all turn their requests away in the same way (401, 403, 404,
+    /// 405, a redirect, a web page), or no key has credit left [default: stop and say what to do].
+    #[arg(long)]
+    keep_going: bool,
     /// Check everything, send nothing, change nothing.
     #[arg(long)]
     dry_run: bool,
@@ -231,6 +235,7 @@ impl Args {
         options.retry_failed = self.retry_failed;
         options.limit = self.limit;
         options.max_tokens = self.max_tokens;
+        options.keep_going = self.keep_going;
         options.grace = self.grace;
         options.progress = self.progress.into();
         Ok(options)

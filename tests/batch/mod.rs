@@ -1,5 +1,6 @@
 //! `paceline run`, as the real command.
 
+mod answers;
 mod budget;
 mod endings;
 mod kills;
@@ -14,6 +15,7 @@ mod resumed;
 mod server;
 mod setup;
 mod state;
+mod stops;
 mod tables;
 mod usage;
 

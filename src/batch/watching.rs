@@ -1,0 +1,83 @@
+//! A run looks around now and then: what its limiters have decided, what holds requests up, whether
+//! anything can still come of it.
+
+use super::board::Board;
+use super::holdup::HoldUp;
+use super::hosts::Client;
+use super::progress::Status;
+use super::run::{Run, Stop};
+
+impl Run<'_> {
+    pub(super) fn look(&mut self) {
+        let now = self.clock.now();
+        if self
+            .keeper
+            .as_ref()
+            .is_some_and(|keeper| keeper.is_due(now))
+        {
+            self.keep_state();
+        }
+        let Some(sender) = &self.sender else { return };
+        let clients = sender.hosts.all();
+        let mut waits_for = None;
+        for client in &clients {
+            client.changes(|change| {
+                self.board.on_change(change, client.began);
+                if let Some(news) = Board::news(&change.what) {
+                    self.progress.note(&news);
+                }
+            });
+            waits_for = waits_for.or_else(|| client.limiter.waits_for());
+            for news in client.outage.news(now) {
+                self.progress.note(&news);
+            }
+            if !client.outage.lasts(now).is_zero() {
+                return self.tally.on_wait("a provider that is away".to_owned());
+            }
+        }
+        let (flying, waiting) = (self.door.flying(), self.door.waiting());
+        let reason = self.board.named(waits_for, flying, waiting);
+        self.tally.on_wait(reason);
+        if flying == 0 && waiting > 0 && self.stop.is_none() && self.holdup.is_due(now) {
+            self.look_at_holdup(&clients);
+        }
+    }
+
+    /// Nothing is on the wire though lines wait: says so where it will last, and stops where nothing
+    /// is to be waited for.
+    fn look_at_holdup(&mut self, clients: &[std::sync::Arc<Client>]) {
+        let (now, wall) = (self.clock.now(), self.clock.wall());
+        let mut all_broke = true;
+        for client in clients {
+            let why = client.limiter.explain();
+            all_broke &= HoldUp::is_broke(&why);
+            if let Some(news) = self.holdup.news(&client.name, &why, now, wall) {
+                self.progress.note(&news);
+            }
+        }
+        if all_broke && !self.options.keep_going {
+            self.stop(Stop::Hopeless(HoldUp::broke(
+                clients.iter().any(|client| client.has_keys),
+            )));
+        }
+    }
+
+    pub(super) fn show(&mut self) {
+        let now = self.clock.now();
+        let away = self.sender.as_ref().and_then(|sender| {
+            let all = sender.hosts.all();
+            let lasting = all.iter().map(|client| (client.outage.lasts(now), client));
+            let (time, client) = lasting.max_by_key(|(time, _)| *time)?;
+            (!time.is_zero()).then(|| (client.name.clone(), time))
+        });
+        let status = Status {
+            tally: &self.tally,
+            board: &self.board,
+            names: &self.options.key_names,
+            flying: self.door.flying(),
+            waiting: self.door.waiting(),
+            away,
+        };
+        self.progress.show(&status, now);
+    }
+}
