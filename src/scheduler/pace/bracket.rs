@@ -25,6 +25,8 @@ pub(super) struct Bracket {
     pub(super) windowed: bool,
     /// What is known of that.
     pub(super) window: Option<SilentWindow>,
+    /// What was known before a window was assumed: it holds if it is none.
+    pub(super) if_no_window: Option<Before>,
     /// What was known before the block that runs.
     pub(super) before_block: Option<Before>,
     /// What the pace grows back to after a block whose bounds are doubted.
@@ -69,6 +71,7 @@ impl Default for Bracket {
             credit: f64::INFINITY,
             windowed: false,
             window: None,
+            if_no_window: None,
             before_block: None,
             regrowth: None,
             blocks: 0,

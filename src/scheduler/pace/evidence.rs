@@ -40,6 +40,14 @@ impl Evidence {
         (start, self.sends.before(moment) - self.sends.before(start))
     }
 
+    /// The first send that a window would count which was used up when the block began. No window
+    /// holds more than the `credit` that was there at first.
+    pub(super) fn counted_since(&self, credit: f64, moment: Time) -> Time {
+        let start = self.segment.unwrap_or(moment);
+        let oldest = self.sends.reach_back(credit, self.block_began);
+        oldest.map_or(start, |(oldest, _)| oldest.max(start))
+    }
+
     /// The lowest rate that can have accepted what was, up to a refusal at `refused`: the level was
     /// below one at the anchor, so all but one of it has come in since.
     pub(super) fn low(&self, jitter: f64, refused: Time) -> Option<f64> {

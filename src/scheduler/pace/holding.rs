@@ -3,93 +3,10 @@
 use crate::scheduler::events::{Because, KeyId};
 use crate::scheduler::time::Time;
 
-use super::evidence::TICK;
 use super::learned::Learned;
-use super::window::SilentWindow;
-use super::{Changed, KNOCK_MEMORY, POOLED_COUNTS, Scene, Stamp, WINDOW_BLOCK};
+use super::{Changed, KNOCK_MEMORY, POOLED_COUNTS, Scene, Stamp};
 
 impl Learned {
-    /// The first success after a block ends a segment of the key's history. Where the limit is like
-    /// a window, segments are the only measure of the rate.
-    pub(super) fn come_back(
-        &mut self,
-        key: KeyId,
-        stamp: &Stamp,
-        scene: &Scene<'_>,
-        now: Time,
-    ) -> Option<Changed> {
-        let track = &mut self.keys[key.index()];
-        let evidence = &mut track.evidence;
-        let after_anchor = evidence.anchor.is_some_and(|anchor| stamp.at > anchor);
-        if !evidence.blocked || !after_anchor {
-            return None;
-        }
-        evidence.blocked = false;
-        let (since, sent) = evidence.segment_before(stamp.at);
-        let (_, held) = evidence.segment_before(evidence.block_began);
-        let span = stamp.at.secs_since(since).max(TICK);
-        let jitter = scene.timing.jitter();
-        let block = stamp.at.secs_since(evidence.block_began);
-        let burst = evidence.block_began.secs_since(since);
-        let refused = evidence
-            .anchor
-            .map_or(0.0, |anchor| anchor.secs_since(since) - jitter);
-        evidence.segment = Some(stamp.at);
-        let bracket = &mut self.brackets[track.bracket];
-        let window = bracket.window.take();
-        let known = window.as_ref().map(SilentWindow::rate);
-        let mean = held / span;
-        let contradicts = track.refused_in_a_row >= 2 && held >= MANY && mean > 2.0 * bracket.high;
-        bracket.windowed |= contradicts && block * mean > WINDOW_BLOCK;
-        if !bracket.windowed && window.is_none() {
-            if contradicts {
-                // Refused and refused although much went before: a window does that, too. If it was
-                // one, more goes now; if not, one refusal tells.
-                bracket.high = mean;
-            } else if track.refused_in_a_row >= 1 || held < 1.0 {
-                bracket.leave_block(held < 1.0);
-            }
-            return None;
-        }
-        let from = bracket.pace;
-        if window.is_none() && bracket.is_first_block() && bracket.leave_block(false) {
-            return None;
-        }
-        let long = block >= BURST * burst && held >= 2.0;
-        let window = match window {
-            // Blocked before it was used up: that tells nothing about its size.
-            Some(window) if held < 0.5 * window.limit => Some(window),
-            // A block that soon ended: it is as it was, and a little longer.
-            Some(window) if block < SHORT_BLOCK * span => Some(window.lengthened(span + jitter)),
-            _ => long.then(|| SilentWindow::new(held, refused, span + jitter)),
-        };
-        if let Some(window) = window {
-            bracket.pace = window.rate();
-            bracket.window = Some(window);
-            track.next = now;
-            return Some(Changed {
-                from,
-                to: bracket.pace,
-                why: Because::Recovered,
-            });
-        }
-        let mean = known.unwrap_or_else(|| sent.max(1.0) / span);
-        // It came back somewhere between the last refusal and now.
-        let soonest = held / refused.max(TICK);
-        bracket.high = soonest.clamp(1.05 * mean, 1.5 * mean);
-        bracket.pace = 0.97 * mean;
-        bracket.low = bracket.low.min(bracket.pace);
-        if track.refused_in_a_row >= 1 {
-            bracket.leave_block(held < 1.0);
-        }
-        track.next = track.next.max(now);
-        Some(Changed {
-            from,
-            to: bracket.pace,
-            why: Because::Recovered,
-        })
-    }
-
     /// The pace holds: raise the lower bound by the count, and take a step up when it is due.
     pub(super) fn hold(
         &mut self,
@@ -204,9 +121,3 @@ impl Learned {
 
 /// Sends that are refused at once where a step was too far: more are not risked for time alone.
 const MOST_UNHEARD: f64 = 4.0;
-/// Sends before a block that make it odd for a bucket.
-const MANY: f64 = 8.0;
-/// Times the time in which a window was filled: a shorter block may be anything.
-const BURST: f64 = 2.0;
-/// Of a window's length: a refusal at its end that jitter may have caused.
-const SHORT_BLOCK: f64 = 0.1;

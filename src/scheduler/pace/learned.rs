@@ -140,17 +140,20 @@ impl Learned {
         track.started.get_or_insert(now);
         let last = track.last_sent.replace(now);
         let index = track.bracket;
-        let bracket = &mut self.brackets[index];
         let track = &mut self.keys[key.index()];
-        if let Some(window) = &bracket.window {
+        if let Some(window) = &self.brackets[index].window {
             if track.evidence.blocked {
                 // One asks, and the rest wait for its answer.
                 let answer = 2.0 * timing.answer().unwrap_or(0.0);
                 track.next = now.plus_secs(answer.max(timing.hearing()));
             } else if window.is_trial(&track.evidence.sends, now) {
-                track.next = now.plus_secs(timing.hearing());
+                // It tries for the others, too.
+                let heard = now.plus_secs(timing.hearing());
+                let members = self.keys.iter_mut().filter(|track| track.bracket == index);
+                members.for_each(|track| track.next = track.next.max(heard));
             }
         }
+        let (bracket, track) = (&mut self.brackets[index], &mut self.keys[key.index()]);
         track.evidence.on_sent(pace, last, now);
         if bracket.is_known() && bracket.window.is_none() {
             // A little may be caught up, so that rounded waits do not add up to a slower pace.

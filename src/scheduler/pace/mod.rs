@@ -6,6 +6,7 @@ use super::events::{Because, Gate, KeyId, What};
 use super::time::Time;
 use super::timing::Timing;
 
+mod block;
 mod bracket;
 mod evidence;
 mod grouping;
@@ -290,5 +291,8 @@ impl Changed {
 const KNOCK_MEMORY: f64 = 5.0;
 /// Blocked for longer than this many periods although the mean is fine: a window.
 const WINDOW_BLOCK: f64 = 30.0;
+/// Periods of what was let through before a block: a bucket would have had one back after the first,
+/// and credit of which nothing is known may be two more.
+const PERIODS: f64 = 3.0;
 /// With other keys beside, fewer accepted may be their doing: they share an account's tokens.
 const POOLED_COUNTS: f64 = 6.0;

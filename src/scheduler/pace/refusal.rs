@@ -8,7 +8,7 @@ use super::bracket::Bracket;
 use super::evidence::TICK;
 use super::learned::{KeyPace, Learned};
 use super::window::usual_length_after;
-use super::{Changed, KNOCK_MEMORY, POOLED_COUNTS, Refused, Scene, Stamp, WINDOW_BLOCK};
+use super::{Changed, KNOCK_MEMORY, PERIODS, POOLED_COUNTS, Refused, Scene, Stamp, WINDOW_BLOCK};
 
 /// How long the server asked to wait, as the pace uses it.
 #[derive(Clone, Copy, Debug)]
@@ -87,8 +87,12 @@ impl Learned {
         let probed = self.brackets[self.keys[case.key].bracket]
             .before_probe
             .is_some();
+        let in_a_row = self.keys[case.key].evidence.blocked && bracket.credit >= BURST_CREDIT;
         self.take_anchor(&case, to, hint, now);
         self.share(bracket, backoff, &case);
+        if in_a_row && case.all_blocked {
+            self.let_ask(case.key, scene);
+        }
         let why = if probed {
             Because::ProbeRefused
         } else {
@@ -114,6 +118,16 @@ impl Learned {
         let window = bracket.window.as_mut()?;
         let jitter = scene.timing.jitter();
         let segment = track.evidence.segment.unwrap_or(sent);
+        let (_, accepted) = track.evidence.segment_before(sent);
+        if let Some(known) = bracket.if_no_window
+            && window.is_disproved(accepted)
+            && !window.is_trial(&track.evidence.sends, sent)
+        {
+            bracket.window = None;
+            bracket.if_no_window = None;
+            bracket.take_back(&known);
+            return None;
+        }
         let may_try = self.budget.allows();
         let again = window.on_refused(&track.evidence.sends, segment, jitter, may_try, sent);
         let from = bracket.pace;
@@ -128,6 +142,9 @@ impl Learned {
                 track.next = track.next.max(start.plus_secs(age + jitter));
             }
             None => track.evidence.blocked = false,
+        }
+        if again.is_some() && self.all_others_blocked(key) {
+            self.let_ask(key, scene);
         }
         let changed = Changed {
             from,
@@ -170,11 +187,29 @@ impl Learned {
             knocks,
             asked_to_wait: self.asked_to_wait,
             alone: scene.keys <= 1,
-            all_blocked: self.keys.iter().enumerate().all(|(other, its)| {
-                let shares = its.bracket == track.bracket && !its.out;
-                other == key || !shares || its.evidence.blocked
-            }),
+            all_blocked: self.all_others_blocked(key),
             scene,
+        }
+    }
+
+    /// Whether every other key that shares the bracket was refused, and not accepted since.
+    fn all_others_blocked(&self, key: usize) -> bool {
+        let bracket = self.keys[key].bracket;
+        self.keys.iter().enumerate().all(|(other, its)| {
+            other == key || its.bracket != bracket || its.out || its.evidence.blocked
+        })
+    }
+
+    /// Where all keys of a bracket are refused, one asks for all: what it waits for they wait for,
+    /// and each of them would be refused as often.
+    fn let_ask(&mut self, key: usize, scene: &Scene<'_>) {
+        let (bracket, asks) = (self.keys[key].bracket, self.keys[key].next);
+        let answer = scene.timing.answer().unwrap_or(0.0);
+        let heard = asks.plus_secs(2.0 * answer.max(scene.timing.hearing()));
+        for (other, track) in self.keys.iter_mut().enumerate() {
+            if other != key && track.bracket == bracket {
+                track.next = track.next.max(heard);
+            }
         }
     }
 
@@ -183,8 +218,11 @@ impl Learned {
         let track = &mut self.keys[case.key];
         let index = track.bracket;
         let mut bracket = self.brackets[index].clone();
-        bracket.note_refused(case.key);
         let accepted = track.evidence.accepted_before(case.sent);
+        if accepted >= 1.0 || !case.all_blocked {
+            // One that asks for all is not refused for itself.
+            bracket.note_refused(case.key);
+        }
         bracket.end_regrowth(accepted);
         if track.evidence.anchor.is_none() || accepted >= 1.0 {
             bracket.enter_block();
@@ -340,9 +378,10 @@ impl KeyPace {
             bracket.middle()
         };
         self.next = now.plus_secs(self.backoff);
-        if bracket.windowed {
+        let odd = counts && self.refused_in_a_row >= 3 && bracket.credit >= BURST_CREDIT;
+        if bracket.windowed || odd && blocked * mean > PERIODS {
             // Round lengths of a window, from the first send in it.
-            let (start, _) = self.evidence.segment_before(case.sent);
+            let start = self.evidence.counted_since(bracket.credit, case.sent);
             let age = usual_length_after(case.sent.secs_since(start));
             self.next = start.plus_secs(age + case.scene.timing.jitter()).max(now);
         }
@@ -427,6 +466,8 @@ const SHORTEST_BACKOFF: f64 = 0.01;
 const LONGEST_BACKOFF: f64 = 60.0;
 /// A credit below it is a minimum interval: nothing is saved up, and gaps count one by one.
 const SINGLE_CREDIT: f64 = 1.5;
+/// With less the waits between refusals are too short for the keys to wait for one another.
+const BURST_CREDIT: f64 = 4.0;
 /// A probe that was refused after fewer than this says nothing about the pace before it.
 const PROBE_COUNTS: f64 = 8.0;
 /// Refusals in a row of one key of a group: by chance 4^-3 for four keys.

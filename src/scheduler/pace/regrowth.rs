@@ -35,13 +35,26 @@ impl Before {
 impl Bracket {
     /// A block begins: what is known now may hold again after it.
     pub(super) fn enter_block(&mut self) {
-        self.before_block = Some(Before {
+        self.before_block = Some(self.as_known());
+    }
+
+    pub(super) fn as_known(&self) -> Before {
+        Before {
             pace: self.pace,
             low: self.low,
             high: self.high,
             credit: self.credit,
             windowed: self.windowed,
-        });
+        }
+    }
+
+    /// What was known of the rate holds again.
+    pub(super) fn take_back(&mut self, known: &Before) {
+        self.pace = known.pace;
+        self.low = known.low;
+        self.high = known.high;
+        self.credit = known.credit;
+        self.windowed = known.windowed;
     }
 
     /// A block of several refusals has ended. Answers whether its bounds are doubted, which they
@@ -88,11 +101,7 @@ impl Bracket {
         self.high = self.high.max(STEP * self.pace);
         self.credit = f64::INFINITY;
         if self.pace >= before.pace {
-            self.pace = before.pace;
-            self.low = before.low;
-            self.high = before.high;
-            self.credit = before.credit;
-            self.windowed = before.windowed;
+            self.take_back(before);
             self.regrowth = None;
             self.restart();
         }

@@ -67,7 +67,7 @@ impl SilentWindow {
     /// When the next send may go. `may_try` allows one that may be too early.
     pub(super) fn ready(&self, sends: &Sends, jitter: f64, may_try: bool, now: Time) -> Time {
         let age = match self.longest.is_finite() {
-            true if may_try && self.is_wide(jitter) => f64::midpoint(self.shortest, self.longest),
+            true if may_try => self.trial(self.shortest, jitter).unwrap_or(self.longest),
             true => self.longest,
             false => usual_length_after(self.shortest),
         };
@@ -89,6 +89,11 @@ impl SilentWindow {
         if let Some((oldest, _)) = sends.reach_back(self.limit, sent) {
             let gone = sent.secs_since(oldest) + jitter;
             self.longest = self.longest.min(gone.max(self.shortest));
+            if let Some(length) =
+                usual_length_at(self.longest, jitter).filter(|&u| u > self.shortest)
+            {
+                self.longest = self.longest.min(length + jitter);
+            }
         }
         self.quiet += 1.0;
         self.confirmed |= self.quiet >= self.limit;
@@ -105,6 +110,12 @@ impl SilentWindow {
         }
     }
 
+    /// Whether so many sends of a window that was only assumed, and no more since it opened, are too
+    /// few for a refusal: then it is none.
+    pub(super) fn is_disproved(&self, accepted: f64) -> bool {
+        !self.confirmed && accepted < ENOUGH * self.limit
+    }
+
     /// A send was refused. Answers from when it counts, and the age at which to try again; none if
     /// only more was tried than had held.
     pub(super) fn on_refused(
@@ -115,7 +126,7 @@ impl SilentWindow {
         may_try: bool,
         sent: Time,
     ) -> Option<(Time, f64)> {
-        self.quiet = 0.0;
+        let heard = std::mem::take(&mut self.quiet);
         if std::mem::take(&mut self.raises) > 0 {
             self.limit = self.proven;
             return None;
@@ -127,18 +138,18 @@ impl SilentWindow {
             self.shortest = self.shortest.max(counted).min(self.longest);
             return None;
         }
-        let start = oldest.filter(|_| self.confirmed).unwrap_or(segment);
+        let is_near = |at: &Time| sent.secs_since(*at) < SHORT_OF * self.longest;
+        let counts = oldest.filter(|at| self.confirmed || is_near(at));
+        let start = counts.unwrap_or(segment);
         let age = sent.secs_since(start);
         let again = if age + jitter < self.longest {
             // Used up: it may come back before the long end.
-            let trial = f64::midpoint(self.shortest.max(age), self.longest);
-            if may_try && self.is_wide(jitter) {
-                trial
-            } else {
-                self.longest
-            }
+            let trial = may_try.then(|| self.trial(self.shortest.max(age), jitter));
+            trial.flatten().unwrap_or(self.longest)
         } else if age < SHORT_OF * self.longest {
             // A little too soon: jitter, or the first of it was later than it seemed.
+            self.longest = self.longest.max(age + 2.0 * jitter);
+            self.quiet = heard;
             self.longest.mul_add(SHORT_OF, 2.0 * jitter)
         } else if std::mem::take(&mut self.confirmed) {
             // It has held before: a little more may do.
@@ -149,9 +160,34 @@ impl SilentWindow {
         Some((start, again))
     }
 
-    fn is_wide(&self, jitter: f64) -> bool {
-        self.longest - self.shortest > (WIDE * self.longest).max(4.0 * jitter)
+    /// The age, above this one, at which a send is worth a refusal: of a length that people choose,
+    /// if one is left, else half way to the long end.
+    fn trial(&self, above: f64, jitter: f64) -> Option<f64> {
+        let apart = (WIDE * self.longest).max(4.0 * jitter);
+        if self.longest - above <= apart {
+            return None;
+        }
+        let middle = f64::midpoint(above, self.longest);
+        let inside = |length: &&f64| **length > above + jitter && **length < self.longest - apart;
+        let from_middle = |length: &&f64| (**length - middle).abs();
+        let usual = COMMON_LENGTHS.iter().filter(inside);
+        let nearest = usual.min_by(|one, other| from_middle(one).total_cmp(&from_middle(other)));
+        match nearest {
+            Some(&length) => Some(length),
+            None if self.longest - above < SURE * self.longest
+                && usual_length_at(self.longest, jitter).is_some() =>
+            {
+                None
+            }
+            None => Some(middle),
+        }
     }
+}
+
+/// The common length that this one is, as far as arrivals tell.
+fn usual_length_at(seconds: f64, jitter: f64) -> Option<f64> {
+    let is_it = |length: &f64| (-jitter..=4.0 * jitter).contains(&(seconds - length));
+    COMMON_LENGTHS.iter().copied().find(is_it)
 }
 
 /// The next length above this one, in seconds, that is worth a try: people choose round ones.
@@ -166,13 +202,21 @@ const USUAL_LENGTHS: [f64; 26] = [
     0.1, 0.15, 0.2, 0.3, 0.5, 0.75, 1.0, 1.5, 2.0, 3.0, 4.0, 5.0, 7.5, 10.0, 15.0, 20.0, 30.0,
     45.0, 60.0, 90.0, 120.0, 180.0, 300.0, 600.0, 900.0, 1800.0,
 ];
+/// Those of them that documented limits have: worth a try before any other.
+const COMMON_LENGTHS: [f64; 15] = [
+    0.1, 0.2, 0.5, 1.0, 2.0, 3.0, 5.0, 10.0, 15.0, 20.0, 30.0, 60.0, 120.0, 300.0, 600.0,
+];
 /// In seconds: longer is not waited without a try.
 const LONGEST_STEP: f64 = 600.0;
 /// Of the length: refused within it, the length was nearly right.
 const SHORT_OF: f64 = 1.05;
 /// Of the length: less is not worth a refusal.
 const WIDE: f64 = 0.03;
+/// Of a length that people choose: none shorter is worth a refusal.
+const SURE: f64 = 0.2;
 const LONGER: f64 = 1.03;
+/// Of a window: who else uses it may take as much.
+const ENOUGH: f64 = 0.5;
 /// Windows used up without a refusal before one more is tried.
 const QUIET_WINDOWS: f64 = 3.0;
 const AFTER: std::time::Duration = std::time::Duration::from_nanos(1);
