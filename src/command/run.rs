@@ -254,6 +254,7 @@ impl Args {
         settings.key_concurrency = self.key_concurrency.unwrap_or(settings.key_concurrency);
         if let Some(attempts) = self.max_attempts {
             settings.retry.refusals = attempts - 1;
+            settings.retry.refusals_in_all = attempts - 1;
             settings.retry.errors = attempts - 1;
         }
         let sockets = files::room_for_sockets();

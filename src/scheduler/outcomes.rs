@@ -145,6 +145,7 @@ impl Scheduler {
                 let hint = self.hint(feedback);
                 let refused = self.keys.on_refused(key, bucket, hint, in_a_row, sent, now);
                 learned.key_until = refused.request_until;
+                learned.used_up = refused.in_a_row;
                 if let Some((until, _)) = refused.parked {
                     self.tell_parked(key, bucket, until);
                 }
@@ -306,6 +307,7 @@ impl Scheduler {
             }
             Judgement::Refused => {
                 entry.refusals += 1;
+                entry.used_up += u16::from(learned.used_up);
                 let ladder = now + retry::backoff(settings, entry.refusals, usual, random);
                 entry.bar(key, learned.key_until.max(ladder), now);
                 let floor = learned.provider_until.max(now);
@@ -344,6 +346,8 @@ struct Learned {
     key_until: Time,
     /// Until when it stays away from every key.
     provider_until: Time,
+    /// Its key was refused before, and served nothing since.
+    used_up: bool,
 }
 
 /// How long a spent quota is surely spent: the hint, or the end of a window that is used up.

@@ -24,9 +24,14 @@ pub struct RetrySettings {
     /// How often a request is repeated after errors (5xx, resets, timeouts). Default 3, as
     /// promptfoo; 5 suits long batches, 0 fails at the first error.
     pub errors: u16,
-    /// How often a request is repeated after refusals (429, overload). Default 10: two tries
-    /// cannot ride out a busy minute.
+    /// How often a request is repeated after refusals (429, overload) of its own. Default 10: two
+    /// tries cannot ride out a busy minute. A refusal of a key that served nothing since the one
+    /// before is not the request's own: the key is used up.
     pub refusals: u16,
+    /// How often it is repeated after refusals of any kind. Default 60: at a minute between the
+    /// last of them a key may be used up for about an hour. What waits that long is bounded by the
+    /// longest wait before.
+    pub refusals_in_all: u16,
     /// The first delay after an error. Default none: half the usual response time, within 20 ms to
     /// 1 s, and 1 s while none is known; so the last requests of a batch of fast calls do not wait
     /// a second for nothing.
@@ -52,6 +57,7 @@ impl Default for RetrySettings {
         Self {
             errors: 3,
             refusals: 10,
+            refusals_in_all: 60,
             base: None,
             factor: 2.0,
             cap: Duration::from_secs(60),
@@ -80,6 +86,8 @@ pub(crate) enum Judgement {
 pub(crate) struct Tried {
     pub(crate) replay: Replay,
     pub(crate) refusals: u16,
+    /// Of these, so many while its key was used up.
+    pub(crate) used_up: u16,
     pub(crate) errors: u16,
     pub(crate) key_faults: u16,
 }
@@ -118,7 +126,8 @@ fn judge_answer(settings: &RetrySettings, tried: Tried, feedback: &Feedback) -> 
     match feedback.class {
         Class::Ok => Judgement::Return(None),
         Class::RateLimited | Class::QuotaExhausted | Class::Overloaded => {
-            if tried.refusals < settings.refusals {
+            let own = tried.refusals - tried.used_up.min(tried.refusals);
+            if own < settings.refusals && tried.refusals < settings.refusals_in_all {
                 Judgement::Refused
             } else {
                 Judgement::Return(Some(GaveUp::Attempts))
@@ -246,6 +255,7 @@ mod tests {
         Tried {
             replay,
             refusals: 0,
+            used_up: 0,
             errors: 0,
             key_faults: 0,
         }
@@ -363,6 +373,24 @@ mod tests {
             gave_up
         );
         assert_eq!(judge(&settings, spent, &Outcome::Broken), Judgement::Failed);
+    }
+
+    #[test]
+    fn what_a_used_up_key_refuses_counts_for_the_request_only_in_the_end() {
+        let settings = RetrySettings::default();
+        let tried = |refusals, used_up| Tried {
+            refusals,
+            used_up,
+            ..tried(Replay::Always)
+        };
+        let refused = answer(Class::RateLimited);
+        let gave_up = Judgement::Return(Some(GaveUp::Attempts));
+        assert_eq!(
+            judge(&settings, tried(40, 31), &refused),
+            Judgement::Refused
+        );
+        assert_eq!(judge(&settings, tried(40, 30), &refused), gave_up);
+        assert_eq!(judge(&settings, tried(60, 59), &refused), gave_up);
     }
 
     #[test]

@@ -230,7 +230,12 @@ fn rows(settings: &Settings) -> Vec<Row> {
         Row(
             "retry.refusals",
             number(retry.refusals),
-            "repeats after refusals",
+            "repeats after refusals of its own",
+        ),
+        Row(
+            "retry.refusals_in_all",
+            number(retry.refusals_in_all),
+            "repeats after those of a key that is used up, too",
         ),
         Row(
             "retry.base",
@@ -330,6 +335,9 @@ mod tests {
             "{printed_again}"
         );
         assert!(printed.contains("retry.errors = 5  # repeats after errors\n"));
-        assert!(printed.contains("retry.refusals = 10  # repeats after refusals (default)\n"));
+        assert!(
+            printed
+                .contains("retry.refusals = 10  # repeats after refusals of its own (default)\n")
+        );
     }
 }

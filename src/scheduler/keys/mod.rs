@@ -33,6 +33,9 @@ pub(crate) struct KeyPool {
 pub(crate) struct Refused {
     /// The refused request must not see this key again before.
     pub(crate) request_until: Time,
+    /// Nothing was served between the refusal of the key before and this one: the key is used up,
+    /// whatever was asked for.
+    pub(crate) in_a_row: bool,
     /// The key is parked until, if it is.
     pub(crate) parked: Option<(Time, Because)>,
 }
@@ -271,9 +274,11 @@ impl KeyPool {
         } else {
             (hinted, Because::Hint)
         };
+        let in_a_row = key.refusals >= 2;
         if park.is_zero() {
             return Refused {
                 request_until,
+                in_a_row,
                 parked: None,
             };
         }
@@ -284,6 +289,7 @@ impl KeyPool {
         let moved = key.park(bucket, until, why, now);
         Refused {
             request_until,
+            in_a_row,
             parked: moved.then_some((until, why)),
         }
     }
@@ -420,6 +426,7 @@ mod tests {
         assert_eq!(
             first,
             Refused {
+                in_a_row: false,
                 request_until: at(2.0),
                 parked: None
             }

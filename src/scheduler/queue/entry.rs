@@ -39,6 +39,8 @@ pub(crate) struct Entry {
     pub(super) flow: u32,
     pub(super) group: u32,
     pub(crate) refusals: u16,
+    /// Of these, so many while its key was used up.
+    pub(crate) used_up: u16,
     pub(crate) errors: u16,
     /// Attempts that ended with a key's own fault.
     pub(crate) key_faults: u16,
@@ -54,6 +56,7 @@ impl Entry {
         Tried {
             replay: self.replay,
             refusals: self.refusals,
+            used_up: self.used_up,
             errors: self.errors,
             key_faults: self.key_faults,
         }

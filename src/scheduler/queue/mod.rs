@@ -144,6 +144,7 @@ impl SlotQueue {
             flow,
             group: groups::NONE,
             refusals: 0,
+            used_up: 0,
             errors: 0,
             key_faults: 0,
             priority: new.priority,
