@@ -234,7 +234,7 @@ impl Ceilings {
         if self.max_in_flight.is_some_and(|max| self.in_flight >= max) {
             return Gate::Shut {
                 until: Time::NEVER,
-                reason: Reason::Ceiling,
+                reason: Reason::Slots,
             };
         }
         let until = self
@@ -500,7 +500,11 @@ mod tests {
         let mut two = Ceilings::new(&[], Some(2));
         two.on_granted(&Cost::ONE);
         two.on_granted(&Cost::ONE);
-        assert_eq!(two.gate(&Cost::ONE, at(0)), shut(Time::NEVER));
+        let full = Gate::Shut {
+            until: Time::NEVER,
+            reason: Reason::Slots,
+        };
+        assert_eq!(two.gate(&Cost::ONE, at(0)), full);
         two.on_started(&Cost::ONE, at(0));
         two.on_ended();
         assert_eq!(two.gate(&Cost::ONE, at(0)), Gate::Open);

@@ -226,8 +226,10 @@ pub enum Reason {
     Resume,
     /// As many are in flight as the limit allows.
     Limit,
-    /// A hard ceiling.
+    /// A hard rate.
     Ceiling,
+    /// As many are in flight as a hard number allows: `max_concurrency` or `key_concurrency`.
+    Slots,
     /// Every key it may use waits for its secret.
     Renewal,
     /// What is left is kept for a higher priority.
@@ -250,6 +252,7 @@ impl fmt::Display for Reason {
             Self::Resume => "a slow start",
             Self::Limit => "others in flight",
             Self::Ceiling => "a ceiling",
+            Self::Slots => "a slot of `max_concurrency` or `key_concurrency`",
             Self::Renewal => "a key that is being renewed",
             Self::Reserved => "capacity that is not kept for a higher priority",
             Self::Shared => "a limit that is shared with other processes",
@@ -364,7 +367,7 @@ pub enum What {
     /// A slot whose owner does not listen is lent to others until it does.
     Lent(Loan),
     /// A request to a host that the limiter is not for went past it, without key and without
-    /// gates. Told once per limiter.
+    /// gates. Told once per host, of 32 hosts at most.
     PassedBy {
         /// The host.
         host: Box<str>,
@@ -427,7 +430,8 @@ pub enum Loan {
     Grant,
     /// An attempt that was woken, for its answer is there, and is not polled.
     Woken,
-    /// A body that its owner holds and does not read.
+    /// A body that its owner holds and does not read. It is lent within what was learned;
+    /// `max_concurrency` and `key_concurrency` count it until it has ended.
     Body,
 }
 

@@ -44,7 +44,10 @@ impl fmt::Display for What {
             Self::Lent(loan) => f.write_str(match loan {
                 Loan::Grant => "a grant that nobody takes up goes to the next",
                 Loan::Woken => "a slot whose answer nobody takes is lent",
-                Loan::Body => "a slot whose body nobody reads is lent",
+                Loan::Body => {
+                    "a slot whose body nobody reads is lent, but none of `max_concurrency` or \
+                     `key_concurrency`"
+                }
             }),
             Self::PassedBy { host } => {
                 write!(
