@@ -40,6 +40,8 @@ pub(crate) enum Kind {
     NoRuntime,
     /// A key that cannot be sent.
     Key(String),
+    /// A list of keys that is empty, given to this.
+    NoKey(&'static str),
     /// Something that is not a host.
     #[cfg(feature = "reqwest")]
     Host(String),
@@ -116,6 +118,28 @@ impl Error {
         match error {
             reqwest_middleware::Error::Middleware(error) => error.downcast_ref(),
             reqwest_middleware::Error::Reqwest(_) => None,
+        }
+    }
+
+    /// Whether the server may have acted on the attempt that ended with this error, paceline's own
+    /// or reqwest's: a reset or a timeout after it had left says yes, a connection that was never
+    /// made or a stream that the server refused says no.
+    ///
+    /// ```
+    /// # async fn example(client: reqwest_middleware::ClientWithMiddleware, url: &str) {
+    /// match client.post(url).body("pay").send().await {
+    ///     Err(error) if paceline::Error::may_have_acted(&error) => { /* look before you pay again */ }
+    ///     Err(_) => { /* nothing has happened: pay again */ }
+    ///     Ok(reply) => { /* … */ }
+    /// }
+    /// # }
+    /// ```
+    #[cfg(feature = "reqwest")]
+    #[must_use]
+    pub fn may_have_acted(error: &reqwest_middleware::Error) -> bool {
+        match Self::of(error) {
+            Some(own) => own.was_sent(),
+            None => crate::client::may_have_acted(error),
         }
     }
 
@@ -264,7 +288,8 @@ impl Error {
         self.0.retry_at
     }
 
-    /// Whether anything was sent: then the server may have processed it.
+    /// Whether anything was sent: then the server may have processed it. Of an error of reqwest's
+    /// own `Error::may_have_acted` says the same (feature `reqwest`).
     #[must_use]
     pub fn was_sent(&self) -> bool {
         self.0.sent
@@ -336,6 +361,11 @@ impl fmt::Display for Error {
                  acquire_blocking; nothing was sent",
             ),
             Kind::Key(what) => f.write_str(what),
+            Kind::NoKey(to) => write!(
+                f,
+                "`{to}` was given an empty list of keys, and requests would go without one: look \
+                 where the list comes from, or leave the call out if they are to"
+            ),
             #[cfg(feature = "reqwest")]
             Kind::Host(text) => write!(
                 f,
@@ -363,7 +393,8 @@ fn refused(
         Refusal::QueueFull { limit, expected } => {
             write!(
                 f,
-                "{limit} requests wait already, as many as `queue` allows"
+                "{limit} requests wait already, as many as `queue` allows: start fewer at a time, \
+                 or raise it"
             )?;
             match expected {
                 Some(expected) => write!(f, "; they will take about {expected:.1?}"),
@@ -378,6 +409,12 @@ fn refused(
         Refusal::Deadline { reason, .. } => {
             waited(patience, f)?;
             match reason {
+                Some(Reason::Slots) => write!(
+                    f,
+                    " while it waited for {}: others are in flight, and a body that is held is \
+                     until it was read or dropped",
+                    Reason::Slots
+                ),
                 Some(reason) => write!(f, " while it waited for {reason}"),
                 None => Ok(()),
             }
@@ -388,7 +425,11 @@ fn refused(
         }
         Refusal::AllKeysFaulty { fault } => {
             let why = fault.words();
-            write!(f, "the server refuses every key ({why})")
+            write!(
+                f,
+                "the server refuses every key ({why}): check them at the provider, and give others \
+                 with set_keys"
+            )
         }
         Refusal::TooLarge {
             dimension,
@@ -396,19 +437,21 @@ fn refused(
             limit,
         } => write!(
             f,
-            "it takes {cost} {dimension:?} of a limit of {limit} and could never be sent"
+            "it takes {cost} {dimension:?} of a limit of {limit} and could never be sent: split it"
         ),
         Refusal::UnknownKey { key } => {
             write!(
                 f,
-                "it is pinned to key {key}, which this limiter does not have"
+                "it is pinned to key {key}, which this limiter does not have: pin it to the \
+                 `Report::key` of an answer, or to none"
             )
         }
         Refusal::Cancelled => f.write_str("it was cancelled"),
         Refusal::TenantGone => f.write_str(
-            "its tenant sent no heartbeat and asked for nothing for longer than `tenants.gone`",
+            "its tenant sent no heartbeat and asked for nothing for longer than `tenants.gone`: \
+             send heartbeats while it is there",
         ),
-        Refusal::Closed => f.write_str("the limiter was closed"),
+        Refusal::Closed => f.write_str("the limiter was closed: build another for what comes now"),
     }
 }
 

@@ -4,7 +4,7 @@ use std::cell::RefCell;
 use std::error::Error as _;
 use std::pin::pin;
 
-use http::{Method, StatusCode, header};
+use http::{HeaderMap, Method, StatusCode, header};
 use reqwest::{Request, Response, Url};
 use reqwest_middleware::Error as ChainError;
 
@@ -133,6 +133,11 @@ impl<'a> Shown<'a> {
         key.put_on(request.headers_mut());
         let given = key.query_pair().map(|(name, secret)| {
             let given = request.url().clone();
+            // One of the caller's own would be sent beside it, and servers differ in which counts.
+            retain_pairs(request.url_mut(), |pair| {
+                let own = pair.split_once('=').map_or(pair, |(own, _)| own);
+                decoded(own) != name.as_bytes()
+            });
             request
                 .url_mut()
                 .query_pairs_mut()
@@ -170,11 +175,30 @@ impl<'a> Shown<'a> {
         to
     }
 
-    /// The response with a URL that can be shown.
-    pub(super) fn response(&self, response: Response) -> Response {
+    /// The response with a URL and headers that can be shown.
+    pub(super) fn response(&self, mut response: Response) -> Response {
+        self.mark_echoes(response.headers_mut());
         match self.clean(response.url()) {
             Some(url) => body::with_url(response, url),
             None => response,
+        }
+    }
+
+    /// A server may repeat what it was sent, in the address of a redirect to elsewhere, say. The
+    /// application gets that as it came, and printing the response does not show it.
+    fn mark_echoes(&self, headers: &mut HeaderMap) {
+        let secret = self.key.expose_secret();
+        if secret.len() < SHORTEST_SECRET {
+            return;
+        }
+        for value in headers.values_mut() {
+            let text = value.as_bytes();
+            let shows = text.len() >= secret.len()
+                && (contains(text, secret)
+                    || text.contains(&b'%') && contains(&decoded(text), secret));
+            if shows {
+                value.set_sensitive(true);
+            }
         }
     }
 
@@ -222,8 +246,9 @@ fn retain_pairs(url: &mut Url, keep: impl Fn(&str) -> bool) {
 }
 
 /// Text of a URL without its percent signs, whichever of the letters it escapes.
-fn decoded(text: &str) -> Vec<u8> {
-    let mut bytes = text.bytes();
+fn decoded(text: impl AsRef<[u8]>) -> Vec<u8> {
+    let text = text.as_ref();
+    let mut bytes = text.iter().copied();
     let mut decoded = Vec::with_capacity(text.len());
     while let Some(byte) = bytes.next() {
         let mut ahead = bytes.clone();
@@ -260,6 +285,11 @@ pub(super) fn outcome_of(error: &ChainError) -> Option<Outcome> {
     } else {
         Outcome::Broken
     })
+}
+
+/// Whether the server may have acted on an attempt that ended with this error.
+pub(crate) fn may_have_acted(error: &ChainError) -> bool {
+    outcome_of(error).is_none_or(|outcome| outcome != Outcome::NotSent)
 }
 
 /// Whether an HTTP/2 server said that it has not looked at the request: RFC 9113 8.7 lets such a

@@ -5,7 +5,7 @@ use std::sync::atomic::{AtomicUsize, Ordering};
 use std::time::Duration;
 
 use http::Extensions;
-use paceline::{GaveUp, Limiter, Replay, Report, RetrySettings};
+use paceline::{Error, GaveUp, Limiter, Replay, Report, RetrySettings};
 use reqwest::{Request, Response};
 use reqwest_middleware::{ClientBuilder, ClientWithMiddleware, Middleware, Next, Result};
 use tokio::io::{AsyncReadExt, AsyncWriteExt};
@@ -76,7 +76,8 @@ async fn what_never_left_is_sent_again_whatever_it_is() {
     let url = format!("http://{}/", gone.local_addr().unwrap());
     drop(gone);
     let (client, counter) = client();
-    client.post(&url).body("x").send().await.unwrap_err();
+    let error = client.post(&url).body("x").send().await.unwrap_err();
+    assert!(!Error::may_have_acted(&error), "{error}");
     assert_eq!(counter.take(), 4);
 }
 
@@ -90,7 +91,8 @@ async fn what_may_have_been_processed_is_sent_again_only_where_that_is_safe() {
     let (client, counter) = client();
     client.get(&url).send().await.unwrap_err();
     assert_eq!(counter.take(), 4, "a GET");
-    client.post(&url).body("x").send().await.unwrap_err();
+    let error = client.post(&url).body("x").send().await.unwrap_err();
+    assert!(Error::may_have_acted(&error), "{error}");
     assert_eq!(counter.take(), 1, "a POST");
     let keyed = client.post(&url).header("Idempotency-Key", "1").body("x");
     keyed.send().await.unwrap_err();
@@ -119,6 +121,54 @@ fn frame(kind: u8, flags: u8, stream: u32, payload: &[u8]) -> Vec<u8> {
     frame.extend(stream.to_be_bytes());
     frame.extend(payload);
     frame
+}
+
+/// An HTTP/2 server that answers when so many streams of one connection wait for it.
+async fn http2_of(crowd: usize) -> String {
+    raw(move |mut stream| async move {
+        let mut preface = [0; 24];
+        stream.read_exact(&mut preface).await?;
+        stream.write_all(&frame(4, 0, 0, &[])).await?;
+        let mut waiting = Vec::new();
+        loop {
+            let mut head = [0; 9];
+            stream.read_exact(&mut head).await?;
+            let length = u32::from_be_bytes([0, head[0], head[1], head[2]]);
+            let mut payload = vec![0; length as usize];
+            stream.read_exact(&mut payload).await?;
+            match head[3] {
+                1 => waiting.push(u32::from_be_bytes([head[5], head[6], head[7], head[8]])),
+                4 if head[4] == 0 => stream.write_all(&frame(4, 1, 0, &[])).await?,
+                _ => {}
+            }
+            if waiting.len() == crowd {
+                for id in waiting.drain(..) {
+                    // END_HEADERS and END_STREAM; 0x88 is `:status: 200` of the static table.
+                    stream.write_all(&frame(1, 5, id, &[0x88])).await?;
+                }
+            }
+        }
+    })
+    .await
+}
+
+#[tokio::test]
+async fn one_connection_of_http2_carries_many_requests_at_once() {
+    let url = http2_of(4).await;
+    let http = paceline::http_client().http2_prior_knowledge();
+    let (client, counter) = client_of(http);
+    let sends = (0..8).map(|_| client.get(&url).send());
+    let all = futures_util::future::join_all(sends);
+    let replies = tokio::time::timeout(Duration::from_secs(20), all).await;
+    for reply in replies.expect("four streams of one connection wait together") {
+        let reply = reply.unwrap();
+        assert_eq!(
+            (reply.status().as_u16(), reply.version()),
+            (200, http::Version::HTTP_2)
+        );
+        assert_eq!(report(&reply).attempts, 1);
+    }
+    assert_eq!(counter.take(), 8);
 }
 
 /// An HTTP/2 server that answers the first stream of each connection with a frame.
