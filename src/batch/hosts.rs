@@ -291,8 +291,8 @@ impl Maker {
         let limiter = Limiter::builder()
             .profile(profile)
             .settings(settings.clone())
-            .hosts(hosts)
-            .keys(keys);
+            .hosts(hosts);
+        let limiter = keys.into_iter().fold(limiter, LimiterBuilder::key);
         let limiter = match &self.state {
             Some(_) => limiter.keep_history(),
             None => limiter,

@@ -73,9 +73,14 @@ impl LimiterBuilder {
         self
     }
 
-    /// Adds keys.
+    /// Adds keys, at least one: an empty list is an error of [`LimiterBuilder::build`], because
+    /// requests would go without a key. Leave this out where they are to.
     pub fn keys(mut self, keys: impl IntoIterator<Item = ApiKey>) -> Self {
+        let before = self.keys.len();
         self.keys.extend(keys);
+        if self.keys.len() == before {
+            self.fault = self.fault.or_else(|| Some(Kind::NoKey("keys").into()));
+        }
         self
     }
 

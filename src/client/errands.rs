@@ -35,7 +35,6 @@ impl Gate {
     }
 
     /// Whether any key is renewed.
-    #[cfg(feature = "reqwest")]
     pub(super) fn renews(&self) -> bool {
         !self.has_no_renewals
     }

@@ -90,7 +90,7 @@ impl From<&Group> for Name {
 pub struct Report {
     /// How many attempts were sent, those that followed redirects too.
     pub attempts: u32,
-    /// The key of the last one.
+    /// The key of the one that was answered with this response.
     pub key: Fingerprint,
     /// How long it waited for its first attempt.
     pub queued: Duration,
@@ -103,6 +103,13 @@ pub struct Report {
 }
 
 impl Report {
+    /// The response of an earlier attempt is given back: what came after it counts too.
+    #[cfg(any(feature = "reqwest", feature = "tower"))]
+    pub(super) fn count(&mut self, (attempts, waited): (u32, Duration)) {
+        self.attempts = self.attempts.max(attempts);
+        self.waited = self.waited.max(waited);
+    }
+
     /// What is known of an attempt before it ends.
     #[cfg(any(feature = "reqwest", feature = "tower"))]
     pub(super) fn of(permit: &Permit) -> Self {

@@ -4,6 +4,7 @@
 use std::fmt;
 use std::panic::{self, AssertUnwindSafe};
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+use std::sync::{Mutex, PoisonError};
 
 use reqwest::{Request, Url};
 
@@ -24,7 +25,7 @@ pub(super) struct Front {
     ask_with: Option<AskWith>,
     pub(super) places: Places,
     pub(super) has_keys: AtomicBool,
-    told_passed_by: AtomicBool,
+    told_passed_by: Mutex<Vec<Box<str>>>,
     told_retried_outside: AtomicBool,
 }
 
@@ -44,7 +45,7 @@ impl Front {
             ask_with,
             places: Places::default(),
             has_keys: AtomicBool::new(has_keys),
-            told_passed_by: AtomicBool::new(false),
+            told_passed_by: Mutex::default(),
             told_retried_outside: AtomicBool::new(false),
         })
     }
@@ -61,11 +62,22 @@ impl Limiter {
         let admits = front
             .scope
             .admits(url, front.has_keys.load(Ordering::Relaxed));
-        if admits.is_none() && !front.told_passed_by.swap(true, Ordering::Relaxed) {
-            let host = url.host_str().unwrap_or_default().into();
-            self.gate().remark(What::PassedBy { host });
+        if admits.is_none() {
+            self.on_passed_by(url.host_str().unwrap_or_default());
         }
         admits
+    }
+
+    fn on_passed_by(&self, host: &str) {
+        let mut told = {
+            let told = self.front().told_passed_by.lock();
+            told.unwrap_or_else(PoisonError::into_inner)
+        };
+        if told.len() < MOST_TOLD && !told.iter().any(|known| **known == *host) {
+            told.push(host.into());
+            drop(told);
+            self.gate().remark(What::PassedBy { host: host.into() });
+        }
     }
 
     /// What the application's hook says that a request asks for.
@@ -98,5 +110,7 @@ impl fmt::Debug for AskWith {
     }
 }
 
+/// Hosts told of that requests went to past the limiter: a crawler has any number.
+const MOST_TOLD: usize = 32;
 /// Limiters made so far.
 static MADE: AtomicU64 = AtomicU64::new(0);

@@ -46,7 +46,8 @@
 //! # What happens to a POST?
 //!
 //! It is sent again where the server cannot have acted on it: after a refusal, and where it never
-//! left. After a reset or a timeout nobody knows, so you get the error, and it says so. Give it an
+//! left. After a reset or a timeout nobody knows, so you get the error, reqwest's own, and
+//! [`Error::may_have_acted`] tells it from one where nothing left. Give it an
 //! `Idempotency-Key` that the server understands, and it is repeated as a GET is; a 409 that comes
 //! because the server is still at work on the earlier attempt is waited out. Generation calls to
 //! language models are repeated too: they change nothing, and a vendor's profile says which they are.
@@ -115,7 +116,15 @@
 //! [`Profile`](crate::Profile), else the host of its first request; a request to any other host goes
 //! past it, without key and without gates. A key in a query is added to the attempt alone: the
 //! response's URL, errors, `Debug`, the `Report`, changes and logs show the address without it, and
-//! a key everywhere by its fingerprint. A client made by [`http_client`](crate::http_client) follows
+//! a key everywhere by its fingerprint. Where a server repeats it in a header of its answer, that is
+//! marked as sensitive, so printing the response does not show it; a body is yours as it came.
+//!
+//! A key takes the place of what the request carries in the same header or query parameter, such as
+//! the `Authorization` that an SDK insists on. To send a request with credentials of its own, send it
+//! past the limiter, or through one without keys.
+//!
+//! What goes past has no [`Report`], and a change names each such host once. So name the hosts: with
+//! neither hosts nor a profile whoever is called first gets the key. A client made by [`http_client`](crate::http_client) follows
 //! no redirect to another host and sends no `Referer`. With a client of your own, reqwest's default
 //! carries keys in headers other than `Authorization`, and in queries, to wherever a redirect leads.
 //!
@@ -146,7 +155,7 @@
 //! server sent them. [`Report::why`](Report) says why it was not repeated, and
 //! [`Report::retry_at`](Report) when there is a point in asking again. An error means that there was
 //! no response: one of paceline's own ([`Error::of`] finds it), or reqwest's. Ask it:
-//! [`Error::was_sent`] (then the server may have acted), [`Error::retry_at`], and what it is
+//! [`Error::may_have_acted`] (of reqwest's errors too), [`Error::was_sent`], [`Error::retry_at`], and what it is
 //! ([`Error::is_deadline`], [`Error::is_queue_full`], [`Error::is_all_keys_parked`],
 //! [`Error::is_cancelled`], [`Error::is_closed`], …). The example `web_service` turns them into
 //! answers of one's own.
@@ -156,7 +165,12 @@
 //! You get them when their headers come. An answer of type `text/event-stream` keeps its slot to its
 //! end, for there the body is the work; dropping it frees the slot. Other answers free it at the
 //! headers. [`Hold::Body`] and [`Hold::Headers`] say otherwise for one request. A body that is held
-//! and not read for a second lends its slot to others until you read on. A body that breaks off is
+//! and not read for a second lends its slot to others until you read on, as far as how many may be in
+//! flight was learned. What you have set yourself, [`max_concurrency`](crate::LimiterBuilder::max_concurrency)
+//! and [`key_concurrency`](crate::LimiterBuilder::key_concurrency), is a promise to the server, which
+//! still works on such a body: there it counts until it was read to its end or dropped. So do not
+//! wait for a call while you hold as many bodies as these allow: read them first, drop them, or give
+//! them [`Hold::Headers`]. Who does waits for `max_wait`, and the error names the limit. A body that breaks off is
 //! an error of the body, and is not fetched again. Of refusals up to 8 KiB are read first, for a
 //! second at most, and given to you with the rest.
 //!
@@ -169,7 +183,10 @@
 //!
 //! Futures that are kept and not polled hold nobody up. What is granted and not taken up within
 //! 100 ms goes to the next; so does the slot of an answer that is there and is not taken. So
-//! `join_all`, `buffer_unordered` with calls in its loop, and `select!` are safe.
+//! `join_all`, `buffer_unordered` with calls in its loop, and `select!` are safe; the one exception
+//! are [held bodies](#what-happens-to-streams) under a number in flight that you have set. A call in
+//! the loop over `buffer_unordered` waits up to those 100 ms wherever all slots are taken by futures
+//! that the loop does not poll: spawn the calls, or make the second one inside the stream.
 //!
 //! # How many connections and slots?
 //!
@@ -222,7 +239,9 @@
 //! # How do I shut down?
 //!
 //! [`Limiter::close`] refuses who waits and who comes, and returns when what is in flight has ended;
-//! nothing is repeated from then on. Put a timeout around it, and drop your futures after that.
+//! nothing is repeated from then on. A stream that nobody reads is in flight for as long as it is
+//! kept, so put a timeout around it, and drop your futures and streams after that. [`Limiters::close`]
+//! does the same for every host.
 //! [`Limiter::close_now`] does not wait. [`Limiter::until`] ties a handle to a token that your
 //! program has anyway. What was refused says that it was not sent, so another process may take it up.
 //!
@@ -248,4 +267,6 @@
 //! ```
 
 #[cfg(doc)]
-use crate::{AttemptTimeout, Bucket, Deadline, Error, Group, Hold, Limiter, Replay, Report, Until};
+use crate::{
+    AttemptTimeout, Bucket, Deadline, Error, Group, Hold, Limiter, Limiters, Replay, Report, Until,
+};

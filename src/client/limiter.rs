@@ -12,7 +12,7 @@ use tokio::sync::broadcast;
 use tokio_util::sync::CancellationToken;
 
 use crate::config::Settings;
-use crate::error::Error;
+use crate::error::{Error, Kind};
 use crate::feedback::Profile;
 use crate::scheduler::events::{Ask, Change, Name, Outcome, Priority, Reason};
 use crate::scheduler::explain::Explanation;
@@ -221,10 +221,14 @@ impl Limiter {
     ///
     /// # Errors
     ///
-    /// If a key cannot be sent; then nothing is replaced.
+    /// If a key cannot be sent, or there is none at all: requests would go without. Then nothing is
+    /// replaced. To send nothing more, close the limiter; for requests without a key build one.
     pub fn set_keys(&self, keys: impl IntoIterator<Item = ApiKey>) -> Result<(), Error> {
         let keys: Vec<_> = keys.into_iter().collect();
         keys.iter().try_for_each(ApiKey::check)?;
+        if keys.is_empty() && !self.gate().renews() {
+            return Err(Kind::NoKey("set_keys").into());
+        }
         #[cfg(feature = "reqwest")]
         self.0
             .front
@@ -320,7 +324,9 @@ impl Limiter {
         self.gate().waits_for()
     }
 
-    /// Accepts nothing more, refuses all who wait, and waits for what is in flight.
+    /// Accepts nothing more, refuses all who wait, and waits for what is in flight. A stream, or a
+    /// body with [`Hold::Body`](crate::Hold::Body), is until it was read to its end or dropped: put
+    /// a timeout around this, and drop what is left.
     pub async fn close(&self) {
         self.close_now();
         std::future::poll_fn(|context| self.gate().poll_idle(context.waker())).await;

@@ -3,6 +3,7 @@
 use std::collections::HashMap;
 use std::fmt;
 use std::panic::{self, AssertUnwindSafe};
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 
@@ -38,6 +39,8 @@ struct Hosts {
     build: Box<Build>,
     clock: Clock,
     known: Mutex<Known>,
+    /// For those that are made from now on.
+    closed: AtomicBool,
 }
 
 type Build = dyn Fn(&str) -> LimiterBuilder + Send + Sync;
@@ -70,6 +73,7 @@ impl Limiters {
             build: Box::new(build),
             clock: Clock::new(),
             known: Mutex::default(),
+            closed: AtomicBool::new(false),
         }))
     }
 
@@ -89,12 +93,45 @@ impl Limiters {
         }
         known.make_room(now);
         let limiter = self.build(host)?;
+        if self.0.closed.load(Ordering::SeqCst) {
+            limiter.close_now();
+        }
         let used = Used {
             limiter: limiter.clone(),
             last: now,
         };
         known.limiters.insert(host.into(), used);
         Ok(limiter)
+    }
+
+    /// The hosts that have a limiter now, and it, in the order of their names: to look at each
+    /// ([`Limiter::explain`], [`Limiter::changes`], [`Limiter::snapshot`]) or to change it.
+    #[must_use]
+    pub fn known(&self) -> Vec<(Box<str>, Limiter)> {
+        let known = self.0.known.lock().unwrap_or_else(PoisonError::into_inner);
+        let limiters = known.limiters.iter();
+        let mut all: Vec<_> = limiters
+            .map(|(host, used)| (host.clone(), used.limiter.clone()))
+            .collect();
+        all.sort_unstable_by(|(one, _), (other, _)| one.cmp(other));
+        all
+    }
+
+    /// [`Limiter::close`] for all of them, and for the host of every later request.
+    pub async fn close(&self) {
+        self.close_now();
+        for (_, limiter) in self.known() {
+            limiter.close().await;
+        }
+    }
+
+    /// [`Limiter::close_now`] for all of them, and for the host of every later request.
+    pub fn close_now(&self) {
+        // Before the known ones are looked at, so that none slips in between.
+        self.0.closed.store(true, Ordering::SeqCst);
+        for (_, limiter) in self.known() {
+            limiter.close_now();
+        }
     }
 
     fn build(&self, host: &str) -> std::result::Result<Limiter, Error> {

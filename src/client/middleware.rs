@@ -1,6 +1,7 @@
 //! The walk of one request through a limiter, as a middleware of `reqwest`.
 
 use std::sync::Arc;
+use std::time::Duration;
 
 use async_trait::async_trait;
 use http::{Extensions, Method, StatusCode, header};
@@ -193,12 +194,16 @@ impl Walk<'_> {
         let mut ticket = Ticket::watched(self.limiter.clone(), ask).timed(extensions);
         loop {
             Marks::waits(extensions, &self.running, true);
-            let turn = ticket.await;
+            let turn = (&mut ticket).await;
             Marks::waits(extensions, &self.running, false);
             let permit = match turn {
                 Ok(permit) => permit,
-                Err(error) => return self.give_up(ChainError::middleware(error), None),
+                Err(error) => {
+                    self.count(ticket.so_far());
+                    return self.give_up(ChainError::middleware(error), None);
+                }
             };
+            self.count((permit.attempts(), permit.waited()));
             let attempt = request.take().expect("each turn leaves one for the next");
             let ended = self.attempt(&permit, attempt, extensions, &next).await;
             let Some(outcome) = &ended.outcome else {
@@ -378,6 +383,13 @@ impl Walk<'_> {
                 Hold::Headers => false,
                 Hold::Body => true,
             }
+    }
+
+    /// What came after the last response belongs to its report.
+    fn count(&mut self, so_far: (u32, Duration)) {
+        if let Some((_, report)) = &mut self.last {
+            report.count(so_far);
+        }
     }
 
     /// The last response if there was one, else the error.

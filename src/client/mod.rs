@@ -12,7 +12,8 @@
 //! the body is the work ([`Hold`]). Whoever holds one and does not listen does not hold the others
 //! up: while they wait, a grant that is not taken up within 100 ms goes back in the queue, and an
 //! attempt that was woken and is not polled for 100 ms, or a held body that is not read for a
-//! second, is not counted until its owner comes back. So `join_all`, `buffer_unordered` and
+//! second, is not counted until its owner comes back; a body counts all the same under
+//! `max_concurrency` and `key_concurrency`, which are promises. So `join_all`, `buffer_unordered` and
 //! `select!` are safe to use with it.
 //!
 //! Dropping a future anywhere cancels what it stood for, frees what it held, and sends nothing
@@ -134,3 +135,5 @@ pub use ticket::Ticket;
 pub use tokio_util::sync::CancellationToken;
 #[cfg(feature = "reqwest")]
 pub use wire::http_client;
+#[cfg(feature = "reqwest")]
+pub(crate) use wire::may_have_acted;

@@ -4,6 +4,7 @@ use std::fmt;
 use std::future::poll_fn;
 use std::pin::Pin;
 use std::task::{Context, Poll};
+use std::time::Duration;
 
 use http::{Request, Response, Uri};
 use tower_layer::Layer;
@@ -105,10 +106,11 @@ where
     let mut ticket = Ticket::watched(limiter, ask).timed(request.extensions());
     let mut last = None;
     loop {
-        let permit = match ticket.await {
+        let permit = match (&mut ticket).await {
             Ok(permit) => permit,
-            Err(error) => return give_up(last, error.into()),
+            Err(error) => return give_up(last, error.into(), ticket.so_far()),
         };
+        let so_far = (permit.attempts(), permit.waited());
         let mut attempt = request.clone();
         put_key(permit.key(), &mut attempt)?;
         let sent = async {
@@ -129,7 +131,7 @@ where
                 (report.retry_at, report.why) = (retry_at, why);
                 return Ok(reported(response, report));
             }
-            (Verdict::Return { .. }, Err(error)) => return give_up(last, error),
+            (Verdict::Return { .. }, Err(error)) => return give_up(last, error, so_far),
             (Verdict::Again(again), result) => {
                 ticket = again;
                 if let Ok(response) = result {
@@ -141,11 +143,16 @@ where
 }
 
 /// The last response if there was one, else the error.
-fn give_up<R>(last: Option<Response<R>>, error: BoxError) -> Result<Response<R>, BoxError> {
+fn give_up<R>(
+    last: Option<Response<R>>,
+    error: BoxError,
+    so_far: (u32, Duration),
+) -> Result<Response<R>, BoxError> {
     let Some(mut response) = last else {
         return Err(error);
     };
     if let Some(report) = response.extensions_mut().get_mut::<Report>() {
+        report.count(so_far);
         let own = error.downcast_ref::<Error>();
         report.retry_at = own.and_then(Error::retry_at);
         report.why = own.and_then(Error::gave_up);
@@ -174,10 +181,15 @@ fn put_key<B>(key: &ApiKey, request: &mut Request<B>) -> Result<(), http::Error>
     let uri = request.uri();
     let path = uri.path();
     let pair = format!("{}={}", escaped(name), escaped(secret));
-    let path_and_query = match uri.query() {
-        Some(query) => format!("{path}?{query}&{pair}"),
-        None => format!("{path}?{pair}"),
+    // One of the caller's own would be sent beside it, and servers differ in which counts.
+    let is_own = |own: &&str| {
+        let name_of = |pair: &str| pair.split('=').next().map(str::to_owned);
+        name_of(own) != name_of(&pair)
     };
+    let others = uri.query().unwrap_or_default().split('&');
+    let others = others.filter(|own| !own.is_empty()).filter(is_own);
+    let query: Vec<_> = others.chain([pair.as_str()]).collect();
+    let path_and_query = format!("{path}?{}", query.join("&"));
     let mut parts = uri.clone().into_parts();
     parts.path_and_query = Some(path_and_query.try_into()?);
     *request.uri_mut() = Uri::from_parts(parts)?;

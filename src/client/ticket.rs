@@ -135,6 +135,20 @@ impl Ticket {
         }
     }
 
+    /// How often its ask was sent, and how long it has waited.
+    #[cfg(any(feature = "reqwest", feature = "tower"))]
+    pub(super) fn so_far(&self) -> (u32, Duration) {
+        let History {
+            since,
+            waited,
+            attempts,
+            earlier,
+            ..
+        } = self.history;
+        let now = self.limiter.gate().clock().now();
+        (attempts + earlier, waited + now.since(since))
+    }
+
     /// Takes its place in the queue; the permit, if there is one at once.
     pub(crate) fn enter(&mut self) -> Result<Option<Permit>, Error> {
         let State::New(ask, watch) = std::mem::replace(&mut self.state, State::Done) else {

@@ -126,7 +126,9 @@ async fn a_deadline_covers_waits_and_attempts_and_keeps_the_last_response() {
     let text = error.to_string();
     assert_eq!(
         text,
-        "its deadline of 5s ended while it waited for a ceiling; nothing was sent"
+        "its deadline of 5s ended while it waited for a slot of `max_concurrency` or \
+         `key_concurrency`: others are in flight, and a body that is held is until it was read or \
+         dropped; nothing was sent"
     );
     drop(blocker);
 
@@ -152,6 +154,9 @@ async fn a_deadline_covers_waits_and_attempts_and_keeps_the_last_response() {
         .await
         .expect("the first answer is worth more than no answer");
     assert_eq!((reply.status().as_u16(), late.seen().len()), (503, 2));
+    let report = reply.extensions().get::<Report>().unwrap();
+    assert_eq!(report.attempts, 2, "the one that was cut counts too");
+    assert!(!report.waited.is_zero(), "and the wait before it");
 }
 
 #[tokio::test(start_paused = true)]

@@ -132,6 +132,33 @@ async fn a_hook_says_what_requests_ask_for_and_its_panic_is_told() {
 }
 
 #[tokio::test(start_paused = true)]
+async fn all_limiters_are_closed_together_and_those_of_new_hosts_too() {
+    let provider = Provider::generous().taking(Duration::from_secs(1));
+    let limiters = Limiters::by_host();
+    let client = ClientBuilder::new(paceline::http_client().build().unwrap())
+        .with(limiters.clone())
+        .with(provider.clone())
+        .build();
+    let flies = tokio::spawn(client.get("http://a.test/").send());
+    tokio::task::yield_now().await;
+    let known = limiters.known();
+    assert_eq!(
+        (known.len(), &*known[0].0, known[0].1.depth()),
+        (1, "a.test", (0, 1))
+    );
+    limiters.close().await;
+    assert_eq!(
+        flies.await.unwrap().unwrap().status(),
+        200,
+        "what flies ends"
+    );
+    for host in ["http://a.test/", "http://b.test/"] {
+        let error = client.get(host).send().await.unwrap_err();
+        assert!(Error::of(&error).unwrap().is_closed());
+    }
+}
+
+#[tokio::test(start_paused = true)]
 async fn each_host_has_a_limiter_of_its_own() {
     let provider = Provider::generous();
     let limiters = Limiters::by_host_with(|_| unlearned().ceiling("1/1s"));

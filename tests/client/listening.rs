@@ -6,7 +6,7 @@ use futures_util::StreamExt;
 use futures_util::future::join_all;
 use futures_util::stream::{self, FuturesUnordered};
 use paceline::scheduler::events::{Change, Loan, What};
-use paceline::{Hold, Limiter};
+use paceline::{Deadline, Hold, Limiter};
 use tokio::time::timeout;
 
 use super::provider::{Provider, ok, unlearned};
@@ -126,6 +126,12 @@ async fn a_body_that_is_held_keeps_its_slot_to_its_end() {
     assert_eq!(reply.content_length(), Some(4));
     let other = timeout(Duration::from_secs(20), client.get(URL).send()).await;
     assert!(other.is_err(), "a ceiling in flight lends no body");
+    let late = client.get(URL).with_extension(Deadline(LONG)).send().await;
+    let text = late.unwrap_err().to_string();
+    assert!(
+        text.contains("`key_concurrency`") && text.contains("read or dropped"),
+        "{text}"
+    );
     assert_eq!(reply.text().await.unwrap(), "body");
     assert_eq!(limiter.depth(), (0, 0));
     let reply = client

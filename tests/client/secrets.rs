@@ -5,7 +5,7 @@ use std::fmt::Write as _;
 use std::time::Duration;
 
 use paceline::scheduler::events::What;
-use paceline::{ApiKey, Limiter};
+use paceline::{ApiKey, Ask, Limiter, Report};
 use reqwest_middleware::{ClientBuilder, ClientWithMiddleware};
 use wiremock::matchers::{method, path};
 use wiremock::{Mock, MockServer, ResponseTemplate};
@@ -156,25 +156,33 @@ async fn errors_of_every_kind_show_no_secret() {
 }
 
 #[tokio::test]
-async fn another_host_is_passed_by_without_key_and_gates_and_that_is_told_once() {
+async fn another_host_is_passed_by_without_key_and_gates_and_that_is_told_once_for_each() {
     let (server, other) = (MockServer::start().await, MockServer::start().await);
     for server in [&server, &other] {
         answer(server, "/v1", ResponseTemplate::new(200)).await;
     }
+    let first = server.address().port();
     for key in keys() {
         let limiter = Limiter::builder().key(key).ceiling("1/1h").build().unwrap();
         let mut changes = limiter.changes();
         let client = client(&limiter);
         for server in [&server, &other, &other] {
-            client
-                .get(format!("{}/v1", server.uri()))
-                .send()
-                .await
-                .unwrap();
+            let url = format!("{}/v1", server.uri());
+            let reply = client.get(url).send().await.unwrap();
+            let has_report = reply.extensions().get::<Report>().is_some();
+            assert_eq!(has_report, reply.url().port() == Some(first));
         }
+        // A third host: nobody is there, and that is told as well.
+        drop(client.get("http://localhost:1/").send().await);
         let told = std::iter::from_fn(|| changes.try_next());
-        let told = told.filter(|change| matches!(change.what, What::PassedBy { .. }));
-        assert_eq!(told.count(), 1);
+        let told = told.filter_map(|change| match change.what {
+            What::PassedBy { host } => Some(host),
+            _ => None,
+        });
+        assert_eq!(
+            Vec::from_iter(told),
+            ["127.0.0.1", "localhost"].map(Box::from)
+        );
     }
     let sent = sent_to(&other).await;
     assert_eq!(sent.len(), 6);
@@ -207,4 +215,58 @@ async fn hosts_that_were_told_are_served_whoever_comes_first() {
         .unwrap();
     assert!(sent_to(&server).await[0].contains(SECRET));
     assert!(!sent_to(&other).await[0].contains(SECRET));
+}
+
+#[tokio::test]
+async fn a_key_that_the_server_repeats_in_a_header_reaches_the_application_and_is_not_printed() {
+    let (server, other) = (MockServer::start().await, MockServer::start().await);
+    let there = format!("{}/there?api_key={SECRET}", other.uri());
+    let away = ResponseTemplate::new(302).insert_header("location", &*there);
+    answer(&server, "/v1", away).await;
+    for key in keys() {
+        let url = format!("{}/v1", server.uri());
+        let reply = client(&limiter(&key)).get(&url).send().await.unwrap();
+        assert_eq!(reply.headers()["location"], there);
+        assert!(!format!("{reply:?}").contains(SECRET), "{reply:?}");
+    }
+}
+
+#[tokio::test]
+async fn a_key_takes_the_place_of_what_the_caller_gave_in_the_same_place() {
+    let server = MockServer::start().await;
+    answer(&server, "/v1", ResponseTemplate::new(200)).await;
+    for key in keys() {
+        let url = format!("{}/v1?api_key=own&page=1", server.uri());
+        let request = client(&limiter(&key)).get(&url);
+        let own = request
+            .header("authorization", "Bearer own")
+            .header("x-api-key", "own");
+        assert_eq!(own.send().await.unwrap().url().as_str(), url);
+    }
+    let sent = sent_to(&server).await;
+    assert!(sent[0].contains(&format!("Bearer {SECRET}")) && !sent[0].contains("Bearer own"));
+    assert!(
+        sent[2].contains("page=1") && !sent[2].contains("api_key=own"),
+        "{sent:?}"
+    );
+    assert_eq!(sent[2].matches("api_key=").count(), 1, "{sent:?}");
+}
+
+#[test]
+fn an_empty_list_of_keys_is_an_error_that_says_what_to_do() {
+    let error = Limiter::builder().keys([]).build().unwrap_err();
+    assert!(error.is_settings());
+    let limiter = Limiter::builder()
+        .key(ApiKey::bearer(SECRET))
+        .build()
+        .unwrap();
+    let also = limiter.set_keys([]).unwrap_err();
+    for error in [error, also] {
+        assert!(
+            error.to_string().contains("look where the list comes from"),
+            "{error}"
+        );
+    }
+    let permit = limiter.try_acquire(Ask::new()).unwrap().unwrap();
+    assert_eq!(permit.key().expose_secret(), SECRET, "the old one stays");
 }
