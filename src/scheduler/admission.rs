@@ -96,6 +96,7 @@ impl Scheduler {
             tenant: ask.tenant,
             cost: ask.cost,
             deadline: times.deadline,
+            patient: ask.deadline.is_none(),
             not_before: times.not_before,
             group: ask.group,
             replay: ask.replay,

@@ -115,11 +115,10 @@ impl Scheduler {
             .control
             .on_answer(key, &attempt.trail, place, feedback, sent, now);
         let is_apart = self.control.is_apart(place);
-        let is_named = |&b: &u32| b != Names::DEFAULT && feedback.bucket.is_some();
         let bucket = if is_apart {
             Some(place)
         } else {
-            bucket.filter(is_named)
+            bucket.filter(|&bucket| self.is_its_own(key, bucket, feedback, now))
         };
         let counted_in = attempt.trail.bucket();
         if is_apart && !was_apart {
@@ -142,10 +141,12 @@ impl Scheduler {
                 self.note(now, Some(key), what);
             }
             Class::RateLimited => {
-                let hint = self.hint(feedback);
+                let told = self.hint(feedback);
+                let hint = told.map(|told| (told.wait, told.is_lone));
                 let refused = self.keys.on_refused(key, bucket, hint, in_a_row, sent, now);
                 learned.key_until = refused.request_until;
                 learned.used_up = refused.in_a_row;
+                learned.added = told.map_or(Duration::ZERO, |told| told.added);
                 if let Some((until, _)) = refused.parked {
                     self.tell_parked(key, bucket, until);
                 }
@@ -153,8 +154,8 @@ impl Scheduler {
                     .parked
                     .map(|(until, why)| What::Parked { until, why });
                 self.note(now, Some(key), what);
-                if let Some((wait, _)) = hint.filter(|_| feedback.is_account_wide()) {
-                    learned.provider_until = self.rest_all(wait, now);
+                if let Some(told) = told.filter(|_| feedback.is_account_wide()) {
+                    learned.provider_until = self.rest_all(told.wait, now);
                 }
             }
             Class::QuotaExhausted => {
@@ -170,16 +171,21 @@ impl Scheduler {
             }
             Class::Overloaded => {
                 self.overload.in_row += 1;
-                if let Some((wait, lone)) = self.hint(feedback) {
-                    learned.provider_until = now + wait;
-                    if !lone || self.overload.in_row > 1 {
-                        let until = now + wait.min(self.settings.longest_park);
+                if let Some(told) = self.hint(feedback) {
+                    learned.hold_for(told, now);
+                    if !told.is_lone || self.overload.in_row > 1 {
+                        let until = now + told.wait.min(self.settings.longest_park);
                         self.overload.until = self.overload.until.max(until);
                         self.tell_overloaded();
                     }
                 }
             }
-            Class::Transient | Class::Fatal => {}
+            Class::Transient | Class::Fatal => {
+                // A wait that is no refusal's is this request's alone.
+                if let Some(told) = self.hint(feedback) {
+                    learned.hold_for(told, now);
+                }
+            }
         }
         if let Some(fault) = feedback.fault {
             let what = self.keys.on_fault(key, fault, sent, now);
@@ -192,6 +198,15 @@ impl Scheduler {
             }
         }
         learned
+    }
+
+    /// Whether a refusal rests only its bucket: the server named it, or the caller did, and no
+    /// other bucket of the key rests. Where two that the caller keeps apart are refused, the limit
+    /// is rather the key's.
+    fn is_its_own(&self, key: KeyId, bucket: u32, feedback: &Feedback, now: Time) -> bool {
+        let alone = || self.keys.bucket_rests(key, now).all(|(b, _)| b == bucket);
+        let named = feedback.bucket.is_some() || (!feedback.is_account_wide() && alone());
+        bucket != Names::DEFAULT && named
     }
 
     /// The bucket that an answer is about: where it was counted, unless it names one that is known
@@ -228,15 +243,18 @@ impl Scheduler {
         until
     }
 
-    /// The server's hint or the profile's floor, spread, and whether it is a fraction of a second
-    /// rounded up to one.
-    fn hint(&mut self, feedback: &Feedback) -> Option<(Duration, bool)> {
+    /// The server's hint or the profile's floor, spread.
+    fn hint(&mut self, feedback: &Feedback) -> Option<Told> {
         let told = feedback.wait.map(|wait| wait.delay);
         let delay = told.max(feedback.floor)?;
         let is_rounded = feedback.wait.is_some_and(|wait| wait.grain >= SECOND);
-        let lone = is_rounded && delay <= SECOND;
         let random = self.rng.random::<f64>();
-        Some((retry::spread(&self.settings.retry, delay, random), lone))
+        let wait = retry::spread(&self.settings.retry, delay, random);
+        Some(Told {
+            wait,
+            added: wait.saturating_sub(delay),
+            is_lone: is_rounded && delay <= SECOND,
+        })
     }
 
     /// The verdict while nothing is enforced: nothing is repeated.
@@ -303,7 +321,7 @@ impl Scheduler {
                     // meet it again.
                     entry.bar(key, now + 2 * pause, now);
                 }
-                now + pause
+                learned.provider_until.max(now + pause)
             }
             Judgement::Refused => {
                 entry.refusals += 1;
@@ -314,8 +332,10 @@ impl Scheduler {
                 self.refused_until(ticket, floor)
             }
         };
-        let deadline = self.queue.entry(ticket).expect("alive").deadline;
-        if not_before >= deadline {
+        let entry = self.queue.entry_mut(ticket).expect("its attempt is alive");
+        let in_flight = now.since(self.attempts[index].granted);
+        entry.excuse(in_flight + learned.added + INSTANT);
+        if not_before >= entry.deadline {
             return Verdict::Return {
                 retry_at: Some(not_before),
                 why: Some(GaveUp::Deadline),
@@ -339,6 +359,17 @@ impl Scheduler {
     }
 }
 
+/// A wait that the server asked for.
+#[derive(Clone, Copy, Debug)]
+struct Told {
+    /// It, spread.
+    wait: Duration,
+    /// What of it is our spread.
+    added: Duration,
+    /// A fraction of a second that may have been rounded up to one.
+    is_lone: bool,
+}
+
 /// What an outcome said about when.
 #[derive(Clone, Copy, Debug, Default)]
 struct Learned {
@@ -348,6 +379,16 @@ struct Learned {
     provider_until: Time,
     /// Its key was refused before, and served nothing since.
     used_up: bool,
+    /// What of these waits we have added ourselves.
+    added: Duration,
+}
+
+impl Learned {
+    /// Keeps the request from every key.
+    fn hold_for(&mut self, told: Told, now: Time) {
+        self.provider_until = now + told.wait;
+        self.added = told.added;
+    }
 }
 
 /// How long a spent quota is surely spent: the hint, or the end of a window that is used up.
@@ -364,6 +405,9 @@ fn exhausted_for(feedback: &Feedback) -> Duration {
         .max(feedback.floor)
         .unwrap_or(UNKNOWN_EXHAUSTION)
 }
+
+/// What granting itself takes, and a clock's grain: a wait of exactly `max_wait` is within it.
+const INSTANT: Duration = Duration::from_millis(1);
 
 /// A whole-second hint may be any fraction of this, rounded up.
 const SECOND: Duration = Duration::from_secs(1);

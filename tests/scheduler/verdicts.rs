@@ -348,3 +348,75 @@ fn an_attempt_that_nobody_answered_goes_again_on_another_key() {
     let second = machine.next_grant().expect("a grant");
     assert_ne!(first.key, second.key);
 }
+
+#[test]
+fn an_error_that_names_its_wait_is_repeated_no_sooner_and_holds_up_nobody_else() {
+    for status in [408, 425, 500, 502, 504, 520] {
+        let mut machine = machine(2);
+        let ticket = machine.submit(Ask::new().replay(Replay::Always));
+        machine.grant().expect("a grant");
+        let error = answer(status, &[("retry-after", "30")], "");
+        let until = not_before(machine.end(ticket, &error));
+        assert!((30.0..31.0).contains(&until), "{status}: {until}");
+        machine.submit(Ask::new());
+        machine.next_grant().expect("a grant");
+        assert!(machine.now < at(1.0), "{status} held a neighbour up");
+    }
+}
+
+#[test]
+fn an_error_that_is_not_repeated_still_says_when_it_could_be() {
+    let mut machine = machine(1);
+    let ticket = machine.submit(Ask::new());
+    machine.grant().expect("a grant");
+    let error = answer(500, &[("retry-after", "30")], "");
+    match machine.end(ticket, &error) {
+        Verdict::Return { retry_at, why } => {
+            assert_eq!(why, Some(GaveUp::NotReplayable));
+            assert!(retry_at.is_some_and(|at| at >= self::at(30.0)));
+        }
+        other => panic!("{other:?} repeats what may have been done"),
+    }
+}
+
+#[test]
+fn a_wait_of_exactly_max_wait_is_waited_and_a_longer_one_is_not() {
+    for (hint, waits) in [(59, true), (60, true), (61, false)] {
+        let mut settings = Settings::default();
+        settings.max_wait = Some(Duration::from_secs(60));
+        let mut machine = Machine::new(settings, 1);
+        let ticket = machine.submit(Ask::new());
+        machine.grant().expect("a grant");
+        machine.now = at(3.0);
+        let verdict = machine.end(ticket, &refused(hint));
+        assert_eq!(matches!(verdict, Verdict::Again { .. }), waits, "{hint} s");
+        if waits {
+            let again = machine.next_grant().expect("after the hint");
+            assert_eq!(again.ticket, ticket);
+        }
+    }
+}
+
+#[test]
+fn a_refusal_rests_the_bucket_that_the_caller_named_and_the_key_once_a_second_is_refused() {
+    let mut machine = machine(1);
+    let in_bucket = |name: &str| Ask::new().bucket(name.to_owned());
+    let first = machine.submit(in_bucket("search"));
+    machine.grant().expect("a grant");
+    let _ = machine.end(first, &refused(20));
+    let second = machine.submit(in_bucket("upload"));
+    machine.next_grant().expect("a grant");
+    assert!(
+        machine.now < at(2.0),
+        "another bucket waited: {:?}",
+        machine.now
+    );
+    let _ = machine.end(second, &refused(20));
+    let third = machine.submit(in_bucket("list"));
+    while machine.next_grant().expect("a grant").ticket != third {}
+    assert!(
+        machine.now >= at(20.0),
+        "two were refused: {:?}",
+        machine.now
+    );
+}

@@ -1,5 +1,7 @@
 //! One accepted ask: what it brought, where it is in its life, and which keys it must not see.
 
+use std::time::Duration;
+
 use super::super::events::{Cost, KeyId, Name, Priority, Replay};
 use super::super::retry::Tried;
 use super::super::time::Time;
@@ -48,6 +50,8 @@ pub(crate) struct Entry {
     pub(crate) replay: Replay,
     /// Its group was cancelled: it is not repeated.
     pub(crate) cancelled: bool,
+    /// Nobody but `max_wait` bounds it, which is about waits: time in flight does not count.
+    pub(super) patient: bool,
 }
 
 impl Entry {
@@ -75,6 +79,14 @@ impl Entry {
         Time::from_nanos(u64::try_from(self.submitted).unwrap_or(0))
     }
 
+    /// Time that was no wait for its turn, or that we ourselves added to the wait that the server
+    /// asked for: none of it is held against `max_wait`.
+    pub(crate) fn excuse(&mut self, time: Duration) {
+        if self.patient {
+            self.deadline = self.deadline + time;
+        }
+    }
+
     /// Keeps the ask from a key until a moment, and goes on keeping it from the others.
     pub(crate) fn bar(&mut self, key: KeyId, until: Time, now: Time) {
         let barred = self.barred.iter().copied();
@@ -97,6 +109,7 @@ pub(crate) struct Newcomer {
     pub(crate) tenant: Option<Name>,
     pub(crate) cost: Cost,
     pub(crate) deadline: Time,
+    pub(crate) patient: bool,
     pub(crate) not_before: Time,
     pub(crate) group: Option<Name>,
     pub(crate) replay: Replay,

@@ -150,6 +150,7 @@ impl SlotQueue {
             priority: new.priority,
             replay: new.replay,
             cancelled: false,
+            patient: new.patient,
         }) as u32;
         if let Some(group) = new.group {
             self.entries[slot as usize].group = self.groups.join(group, slot);
@@ -478,6 +479,7 @@ mod tests {
             tenant: None,
             cost: Cost::ONE,
             deadline: Time::NEVER,
+            patient: true,
             not_before: Time::START,
             group: None,
             replay: Replay::Auto,
