@@ -48,26 +48,36 @@
 //! | a killed process | costs nothing | its share is missed for one lease |
 //! | uneven load | whoever asks first | shares follow the demand, within a lease |
 //!
-//! Measured against a Valkey 9.1 on the same machine (two cores that had much else to do, a build
-//! without optimization; `cargo bench --features shared --bench shared` measures yours):
+//! Measured against a Valkey 9.1 on the same machine (an optimized build, the middle of three runs
+//! of `cargo bench --features shared --bench shared`; of the two cores others used most, which shows
+//! from p95 on). Beside it the shared modes of the crate trypema 2.2, in the same runs:
 //!
-//! | milliseconds | p50 | p95 | p99 | a second |
+//! | microseconds | p50 | p95 | p99 | a second |
 //! | --- | --- | --- | --- | --- |
-//! | a connection, once | 0.20 | 2.8 | 4.2 | |
-//! | a plain `INCR` | 0.03 | 0.03 | 0.06 | 29,000 |
-//! | a script of `INCR` and `EXPIRE` | 0.03 | 0.04 | 0.07 | 26,000 |
-//! | one exact decision of the store | 0.12 | 0.24 | 5.2 | 3,700 |
-//! | exact, one request after the other (1 round trip each) | 0.34 | 0.48 | 3.6 | 2,200 |
-//! | exact, 256 at once (0.008 round trips each) | 4.5 | 10 | 25 | 44,000 |
-//! | leases (0.0003 round trips each, none before a request) | 0.009 | 0.009 | 0.012 | 21,000 |
+//! | a connection, once | 110 | 1,500 | 5,900 | |
+//! | a plain `INCR` | 16 | 19 | 460 | 20,000 |
+//! | a script of `INCR` and `EXPIRE` | 17 | 26 | 2,600 | 16,000 |
+//! | one exact decision of the store, sliding log | 51 | 360 | 4,000 | 4,700 |
+//! | the same, sliding counter or token bucket | 33 | 82 | 3,000 | 8,000 |
+//! | exact, one request after the other (1 round trip each) | 63 | 180 | 3,900 | 5,300 |
+//! | exact, 256 at once (0.008 round trips each) | 780 | 7,000 | 12,000 | 150,000 |
+//! | leases (0.0003 round trips each, none before a request) | 1.0 | 1.1 | 1.2 | 390,000 |
+//! | trypema, `redis`, one after the other (1 round trip each) | 26 | 75 | 3,900 | 8,200 |
+//! | trypema, `redis`, 256 at once (1 round trip each) | 3,800 | 5,400 | 6,100 | 66,000 |
+//! | trypema, `hybrid` (tells the store every 10 ms) | 0.1 | 0.1 | 0.2 | 1,700,000 |
 //!
-//! One limit in one store carried 12,000 decisions a second of 16 processes that asked one by one:
-//! where all together come near that, or where the wait of a round trip is too long, use leases.
+//! trypema answers yes or no, and its admission is best effort under concurrency; what stands here
+//! for paceline is the whole way of a request, with its place in the queue and its end.
+//!
+//! One limit in one store carried 8,000 decisions a second of 16 processes that asked one by one,
+//! and 25,000 in the run that was disturbed least: where all together come near that, or where the
+//! wait of a round trip is too long, use leases.
 //!
 //! A margin on the ceiling (`100/1m+5%`) is for the ways to the API, which can put two requests
 //! closer together than they left. A request leaves at most 0.1 s and two usual round trips to the
-//! store after it was paid for; a process that was halted meanwhile pays anew. What its threads were
-//! just writing to a socket when it was halted goes out when it wakes.
+//! store after it was paid for; a process that was halted meanwhile pays anew. That is looked at
+//! last when the request is given to the HTTP client: what was just waiting for a connection there,
+//! or being written by a thread, goes out when the process wakes.
 //!
 //! # The laws
 //!
