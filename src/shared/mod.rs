@@ -84,8 +84,9 @@
 //! [`Law::SlidingLog`](store::Law::SlidingLog) keeps a ceiling to the letter in every window, and is
 //! what a ceiling is counted by unless [`Sharing::law`] says otherwise.
 //! [`Law::SlidingCounter`](store::Law::SlidingCounter) is as small as a fixed window and hardly ever
-//! wrong about sources below the limit; about those that are always at it, one verdict in six is
-//! early or late, by 3 % of the limit on average.
+//! wrong about sources below the limit: over all requests of random sources at a tenth of it, no
+//! verdict was another than an exact log's (Cloudflare counted 0.003 % over its own traffic). Near
+//! the limit and above it one verdict in six is early or late, and the rate wrong by 3 % on average.
 //!
 //! # The store
 //!
