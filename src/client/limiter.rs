@@ -143,7 +143,7 @@ impl Limiter {
     ///
     /// # Errors
     ///
-    /// If there never will be one: see [`Error`].
+    /// If there will be none within the time that the ask allows, or never: see [`Error`].
     pub fn try_acquire(&self, ask: Ask) -> Result<Option<Permit>, Error> {
         Ticket::new(self.clone(), ask).enter()
     }

@@ -143,7 +143,8 @@ impl Scheduler {
         if times.deadline == Time::NEVER {
             return Ok(());
         }
-        let earliest = now + self.wait_for_ceilings(ask, lane);
+        let behind = now + self.wait_for_ceilings(ask, lane);
+        let earliest = behind.max(self.ceilings_open(ask, lane, now));
         if earliest >= times.deadline {
             return Err(Refusal::Deadline {
                 earliest: Some(earliest),
@@ -151,6 +152,14 @@ impl Scheduler {
             });
         }
         Ok(())
+    }
+
+    /// When the hard rates surely let an ask pass, and not before.
+    fn ceilings_open(&self, ask: &Ask, lane: LaneId, now: Time) -> Time {
+        let keys = self.keys_of(lane);
+        let own = keys.map(|key| self.key_ceilings[key.index()].opens(&ask.cost, now));
+        let all = self.provider_ceilings.opens(&ask.cost, now);
+        all.max(own.min().unwrap_or(now))
     }
 
     /// How long an ask waits at least behind those of the same tenant and class, by the hard rates

@@ -245,6 +245,14 @@ impl Ceilings {
         Gate::at(until.unwrap_or(now), Reason::Ceiling, now)
     }
 
+    /// The moment before which an ask of this cost surely cannot pass: what has started stays in
+    /// its windows. What was granted and has not started may still be given back.
+    pub(crate) fn opens(&self, cost: &Cost, now: Time) -> Time {
+        let certain = self.rates.iter().filter(|rate| rate.pending == 0);
+        let opens = certain.map(|rate| rate.ready(rate.cost(cost), now));
+        opens.max().unwrap_or(now).max(now)
+    }
+
     /// Whether any rate counts requests.
     pub(crate) fn has_request_rates(&self) -> bool {
         self.rates.iter().any(Rate::counts_requests)

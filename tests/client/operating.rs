@@ -144,7 +144,7 @@ async fn a_reader_that_never_reads_holds_nobody_up_and_misses_the_oldest() {
 
 #[test]
 fn a_blocked_thread_is_let_go_by_a_switch_too() {
-    let limiter = unlearned().ceiling("1/1h").build().unwrap();
+    let limiter = unlearned().ceiling("1/1h").max_wait(None).build().unwrap();
     let first = limiter.acquire_blocking(Ask::new()).unwrap();
     let waits = std::thread::spawn({
         let limiter = limiter.clone();

@@ -200,7 +200,7 @@ async fn a_body_that_cannot_be_sent_twice_is_not_sent_on() {
 #[tokio::test]
 async fn a_client_of_ones_own_follows_by_itself_and_is_charged_for_it() {
     let (road, server) = Road::built(302, 200).await;
-    let limiter = unlearned().ceiling("2/1h").build().unwrap();
+    let limiter = unlearned().ceiling("2/1h").max_wait(None).build().unwrap();
     let client = ClientBuilder::new(reqwest::Client::new()).with(limiter.clone());
     let reply = client
         .build()

@@ -97,7 +97,7 @@ fn what_went_out_meanwhile_is_in_the_windows_when_limits_are_enforced_again() {
 
 #[test]
 fn whoever_waits_passes_when_limits_are_not_enforced_any_more() {
-    let mut machine = Machine::new(ceiling("1/1h"), 1);
+    let mut machine = Machine::new(ceiling("1/1m"), 1);
     machine.submit(Ask::new());
     machine.next_grant().expect("a grant");
     for priority in [Priority::LOW, Priority::HIGH] {
