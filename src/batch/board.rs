@@ -117,7 +117,11 @@ impl KeyState {
         if let Some(fault) = self.fault {
             return Some(format!("refused by the server: {}", said(fault)));
         }
-        (self.rests > 0).then(|| format!("told to rest {} times", Grouped(self.rests)))
+        match self.rests {
+            0 => None,
+            1 => Some("told to rest once".to_owned()),
+            rests => Some(format!("told to rest {} times", Grouped(rests))),
+        }
     }
 
     /// Why the server refuses it, if it does.
@@ -187,7 +191,7 @@ mod tests {
         let key = |n: u8| board.key(Fingerprint::from_hash([n; 6]));
         assert_eq!(key(1).now(at(10.0)), "rests 1 min 5 s");
         assert_eq!(key(1).now(at(80.0)), "in use");
-        assert_eq!(key(1).past().as_deref(), Some("told to rest 1 times"));
+        assert_eq!(key(1).past().as_deref(), Some("told to rest once"));
         assert_eq!(key(2).now(at(10.0)), "in use");
         assert!(key(2).fault().is_some_and(|why| why.contains("401")));
         assert_eq!(key(3).now(at(10.0)), "refused by the server");

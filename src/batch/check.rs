@@ -165,7 +165,11 @@ impl fmt::Display for Check {
             writeln!(f, "{:<12}  {requests} to {host}, {keys}", "")?;
             if share.tokens > 0 {
                 let tokens = Grouped(share.tokens);
-                writeln!(f, "{:<12}  about {tokens} tokens at most", "")?;
+                writeln!(
+                    f,
+                    "{:<12}  about {tokens} tokens, as far as its texts tell",
+                    ""
+                )?;
             }
             match share.least {
                 Some(least) => {

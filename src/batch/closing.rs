@@ -60,6 +60,8 @@ impl Run<'_> {
         let elapsed = self.clock.now().since(Time::START);
         let mut summary = Summary::new(&self.tally, known.then_some(counts), elapsed);
         summary.notices = self.notices(earlier, moved);
+        let answers = self.door.answers().into_iter();
+        summary.answered_by = answers.map(|(status, n)| (status.to_string(), n)).collect();
         self.tell_of_providers(&mut summary);
         if let (Some(limit), None) = (self.options.limit, &self.stop) {
             summary.limit(limit, self.tally.recorded());
@@ -209,6 +211,11 @@ impl Run<'_> {
         if let (Some(hint), None) = (self.streak.hint(), &self.stop) {
             notices.push(hint);
         }
+        let oversized = self
+            .sender
+            .as_ref()
+            .and_then(|sender| sender.oversized.get());
+        notices.extend(oversized.cloned());
         let mut say = |count: u64, what: &str| {
             if count > 0 {
                 notices.push(format!("{count} {what}"));

@@ -2,6 +2,7 @@
 //!
 //! It stands inside the limiter, so that it sees every attempt.
 
+use std::collections::BTreeMap;
 use std::io;
 use std::sync::atomic::{AtomicBool, AtomicU32, AtomicUsize, Ordering::Relaxed};
 use std::sync::{Arc, Mutex, OnceLock, PoisonError};
@@ -36,6 +37,8 @@ pub(crate) struct Door {
     pub(crate) hungry: Notify,
     inflight: Option<InFlight>,
     fault: Mutex<Option<io::Error>>,
+    /// How attempts were answered, by status.
+    answers: Mutex<BTreeMap<u16, u64>>,
 }
 
 impl Door {
@@ -50,6 +53,7 @@ impl Door {
             hungry: Notify::new(),
             inflight,
             fault: Mutex::new(None),
+            answers: Mutex::default(),
         }
     }
 
@@ -118,6 +122,19 @@ impl Door {
             .lock()
             .unwrap_or_else(PoisonError::into_inner)
             .take()
+    }
+
+    /// How attempts were answered so far, by status.
+    pub(crate) fn answers(&self) -> BTreeMap<u16, u64> {
+        self.answers
+            .lock()
+            .unwrap_or_else(PoisonError::into_inner)
+            .clone()
+    }
+
+    fn on_answer(&self, status: StatusCode) {
+        let mut answers = self.answers.lock().unwrap_or_else(PoisonError::into_inner);
+        *answers.entry(status.as_u16()).or_default() += 1;
     }
 
     /// Counts something as on the wire.
@@ -272,6 +289,9 @@ impl Middleware for AtTheDoor {
         let result = next.run(request, extensions).await;
         drop(flight);
         let now = self.clock.now();
+        if let Ok(response) = &result {
+            door.on_answer(response.status());
+        }
         match &result {
             Ok(response) => match Said::by(response.status(), response.headers()) {
                 Said::Served => self.outage.on_served(now),

@@ -1,7 +1,7 @@
 //! The client of each provider: keys go to its own hosts only, and every other host has a limiter
 //! of its own.
 
-use std::collections::HashMap;
+use std::collections::{BTreeSet, HashMap};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
@@ -259,14 +259,19 @@ pub(crate) fn place_of<'a>(
     url: &Url,
 ) -> (String, usize, &'a Settings) {
     let is_home = origin(url) == origin(home_of(options, first));
-    let own = if is_home { options.keys.len() } else { 0 };
+    let own = options.keys.iter().filter(|_| is_home);
+    // The same secret twice is one key.
+    let count = |keys: &mut dyn Iterator<Item = &ApiKey>| {
+        keys.map(ApiKey::fingerprint).collect::<BTreeSet<_>>().len()
+    };
     let is_there = |provider: &&Provider| provider.is_at(url);
     match options.providers.iter().find(is_there) {
         Some(provider) => {
             let name = format!("{} ({})", shown(url), provider.name);
-            (name, own + provider.keys.len(), &provider.settings)
+            let keys = count(&mut own.chain(&provider.keys));
+            (name, keys, &provider.settings)
         }
-        None => (shown(url), own, &options.settings),
+        None => (shown(url), count(&mut own.into_iter()), &options.settings),
     }
 }
 

@@ -12,6 +12,7 @@
 //! that holds it together.
 
 mod board;
+mod budget;
 mod check;
 mod closing;
 mod content;

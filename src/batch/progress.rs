@@ -45,6 +45,8 @@ pub(crate) struct Status<'a> {
     pub(crate) names: &'a BTreeMap<Fingerprint, String>,
     pub(crate) flying: usize,
     pub(crate) waiting: usize,
+    /// How many wait of each priority, the highest first.
+    pub(crate) classes: Vec<(u8, usize)>,
     /// A provider that is away, and for how long.
     pub(crate) away: Option<(String, Duration)>,
 }
@@ -94,12 +96,15 @@ impl Progress {
             }
             Form::Lines => {
                 eprintln!("{}", text(status, done, self.total, rate, time_left));
+                for line in more_lines(status, now) {
+                    eprintln!("  {line}");
+                }
             }
             Form::Bar { all, main, keys } => {
                 main.set_length(self.total.unwrap_or_else(|| done.max(1)));
                 main.set_position(done);
                 main.set_message(text(status, done, self.total, rate, time_left));
-                let lines = key_lines(status, now);
+                let lines = more_lines(status, now);
                 while keys.len() < lines.len() {
                     let line = ProgressBar::new_spinner().with_style(plain());
                     keys.push(all.add(line));
@@ -118,6 +123,11 @@ impl Progress {
             Form::Objects => eprintln!("{}", json!({ "note": text })),
             _ => eprintln!("paceline run: {text}"),
         }
+    }
+
+    /// Whether its last word stays to be read: in a log, and for a program.
+    pub(crate) fn stays(&self) -> bool {
+        matches!(self.form, Form::Lines | Form::Objects)
     }
 
     /// Takes it off the screen.
@@ -218,6 +228,11 @@ fn object(
         "away": status.away.as_ref().map(|(name, _)| name),
         "seconds_away": status.away.as_ref().map_or(0, |(_, time)| time.as_secs()),
         "keys": keys,
+        "waiting_by_priority": status
+            .classes
+            .iter()
+            .map(|(priority, waiting)| json!({ "priority": priority, "waiting": waiting }))
+            .collect::<Vec<_>>(),
     })
 }
 
@@ -230,6 +245,20 @@ fn keys_of(status: &Status<'_>) -> Vec<(Fingerprint, u64)> {
     keys.retain(|(key, _)| *key != Fingerprint::ANONYMOUS);
     keys.sort_by_key(|(_, count)| std::cmp::Reverse(*count));
     keys
+}
+
+/// What stands below the first line: the priorities that wait, if there are several, and the keys.
+fn more_lines(status: &Status<'_>, now: Time) -> Vec<String> {
+    let mut lines = Vec::new();
+    if status.classes.len() > 1 {
+        let shown = status.classes.iter().take(CLASSES);
+        let shown: Vec<_> = shown
+            .map(|(priority, waiting)| format!("{} at {priority}", Grouped(*waiting as u64)))
+            .collect();
+        lines.push(format!("waiting by priority  {}", shown.join(", ")));
+    }
+    lines.extend(key_lines(status, now));
+    lines
 }
 
 /// A line per key, at most 76 columns.
@@ -267,6 +296,9 @@ const HALF_A_MINUTE: Duration = Duration::from_secs(30);
 /// Longer names of keys are cut off.
 const NAME: usize = 22;
 
+/// More would not fit on a line.
+const CLASSES: usize = 4;
+
 /// More would fill a small terminal.
 const KEY_LINES: usize = 8;
 
@@ -291,6 +323,7 @@ mod tests {
             names,
             flying: 9,
             waiting: 9,
+            classes: vec![(85, 2), (50, 7)],
             away: None,
         }
     }
@@ -348,7 +381,9 @@ mod tests {
         board.on_change(&change(9, parked(at(5.0))), Time::START);
         board.on_change(&change(8, What::Retired(Fault::Revoked)), Time::START);
         let names = BTreeMap::from([(key(10), "OPENAI_API_KEY_OF_THE_TEAM".to_owned())]);
-        let lines = key_lines(&status(&tally, &board, &names), at(10.0));
+        let lines = more_lines(&status(&tally, &board, &names), at(10.0));
+        assert_eq!(lines[0], "waiting by priority  2 at 85, 7 at 50");
+        let lines = &lines[1..];
         assert_eq!(
             lines[0],
             "0a0a0a0a0a0a  OPENAI_API_KEY_OF_THE_           10  rests 1 min 0 s"

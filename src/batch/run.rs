@@ -79,6 +79,7 @@ pub async fn run(options: Options) -> Result<Outcome, Error> {
         sender: None,
         board: Board::default(),
         holdup: HoldUp::default(),
+        told_of_size: false,
         keeper: None,
         tasks: JoinSet::new(),
         backlog: VecDeque::new(),
@@ -188,6 +189,8 @@ pub(super) struct Run<'a> {
     pub(super) board: Board,
     /// What holds all of them up.
     pub(super) holdup: HoldUp,
+    /// Whether it was told that a request is larger than a ceiling.
+    pub(super) told_of_size: bool,
     /// Where what they learned is kept.
     pub(super) keeper: Option<Keeper>,
     pub(super) tasks: JoinSet<Done>,
@@ -258,6 +261,9 @@ impl Run<'_> {
                 }
             };
             time::timeout(LAST, written).await.ok();
+        }
+        if self.progress.stays() {
+            self.show();
         }
         self.progress.end();
     }

@@ -1,6 +1,6 @@
 //! One request on its way: through the limiter, out of the door, and back with what became of it.
 
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::{Arc, Mutex, OnceLock, PoisonError};
 use std::time::Duration;
 
 use http::Extensions;
@@ -9,9 +9,10 @@ use reqwest::Url;
 use tokio_util::sync::CancellationToken;
 
 use crate::client::{Clock, Report};
-use crate::feedback::Profile;
+use crate::feedback::{self, Dimension, Profile};
 use crate::scheduler::events::{Fingerprint, Replay};
 
+use super::budget::Budget;
 use super::door::{Door, Mark};
 use super::ending::{self, Reply, Unread};
 use super::error::Error;
@@ -39,8 +40,10 @@ pub(crate) struct Sender {
     max_attempts: Option<u16>,
     timeout: Option<Duration>,
     secrets: Secrets,
-    /// Whether the tokens that answers used are read.
-    counts_tokens: bool,
+    /// The tokens that the run may use, if somebody counts.
+    budget: Option<Budget>,
+    /// That a request is larger than a ceiling allows, if one is.
+    pub(crate) oversized: OnceLock<String>,
     /// Why every further request would be in vain.
     hopeless: Mutex<Option<String>>,
     /// Ends every wait that is not the limiter's.
@@ -111,7 +114,8 @@ impl Sender {
             max_attempts: options.max_attempts,
             timeout: options.timeout,
             secrets: Secrets::of(options.all_keys()),
-            counts_tokens: options.max_tokens.is_some(),
+            budget: options.max_tokens.map(Budget::new),
+            oversized: OnceLock::new(),
             hopeless: Mutex::default(),
             stopping: CancellationToken::new(),
             abort: CancellationToken::new(),
@@ -133,7 +137,14 @@ impl Sender {
         let mut request = request.expect("a bad line is recorded without being sent");
         let client = self.hosts.client(&request.url);
         self.prepare(&client.profile, &mut request, request_id);
-        let sent = self.attempts(&client, &request, &mark);
+        let mut has_share = false;
+        let sent = async {
+            has_share = self.share(&client, &request).await;
+            match has_share {
+                true => self.attempts(&client, &request, &mark).await,
+                false => (None, None),
+            }
+        };
         let (reply, report) = match self.abort.run_until_cancelled(sent).await {
             Some(end) => end,
             None => (Some(Reply::cancelled()), None),
@@ -143,8 +154,11 @@ impl Sender {
         let hint = reply
             .as_ref()
             .and_then(|reply| reply.hint(&request, client.has_keys));
-        let tokens = reply.as_ref().filter(|_| self.counts_tokens);
+        let tokens = reply.as_ref().filter(|_| self.budget.is_some());
         let tokens = tokens.and_then(Reply::tokens);
+        if let (Some(budget), true) = (&self.budget, has_share) {
+            budget.settle(tokens, matches!(reply, Some(Reply::Answer(_))));
+        }
         let stopped = self.door.is_shut();
         let record = reply
             // Whatever the reason, a line that was not sent is as it was before the run.
@@ -379,6 +393,42 @@ impl Sender {
                         () = tokio::time::sleep(until.since(now)) => {}
                     }
                 }
+            }
+        }
+    }
+
+    /// Waits for a share of the budget of tokens. False if the run is being stopped.
+    async fn share(&self, client: &Client, request: &Request) -> bool {
+        let ceilings = client.settings.ceilings.iter();
+        let tokens = ceilings.filter(|ceiling| ceiling.dimension() == Dimension::Tokens);
+        let window = tokens.map(|ceiling| ceiling.amount()).min();
+        if self.budget.is_none() && window.is_none() {
+            return true;
+        }
+        let body = request.body.as_deref().unwrap_or_default();
+        let estimate = feedback::estimate(request.url.path(), body).map_or(0, |cost| {
+            u64::from(cost.input_tokens) + u64::from(cost.output_tokens)
+        });
+        if let Some(window) = window.filter(|window| estimate > *window) {
+            self.oversized.get_or_init(|| {
+                format!(
+                    "a request takes about {estimate} tokens, and --rate allows {window} at once: \
+                     such a request waits for a whole window and goes beyond it"
+                )
+            });
+        }
+        let Some(budget) = &self.budget else {
+            return true;
+        };
+        loop {
+            let settled = budget.settled.notified();
+            match budget.enter(estimate) {
+                _ if self.door.is_shut() => return false,
+                true => return true,
+                false => tokio::select! {
+                    () = settled => {}
+                    () = self.stopping.cancelled() => {}
+                },
             }
         }
     }

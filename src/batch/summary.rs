@@ -76,6 +76,8 @@ pub struct Summary {
     /// Of these, lines that were not tried because the number of lines was limited. None if it was
     /// not, and if the input was not read to its end.
     pub left_by_limit: Option<u64>,
+    /// How attempts were answered, by status; what is missing had no answer.
+    pub answered_by: BTreeMap<String, u64>,
     /// Attempts that the server refused for going too fast or for being full.
     pub refused: u64,
     /// Tokens that answers said they used. Counted only where a budget is kept.
@@ -153,6 +155,7 @@ impl Summary {
             left: counts.map(|counts| counts.lines - counts.last),
             failures: counts.map_or_else(|| tally.all_failed(), |counts| counts.failed),
             left_by_limit: None,
+            answered_by: BTreeMap::new(),
             refused: tally.refused,
             tokens: tally.tokens,
             sent_again: tally.again,
@@ -185,6 +188,19 @@ impl Summary {
             )),
             None => {}
         }
+    }
+}
+
+impl Summary {
+    /// How all attempts ended, in words.
+    fn answers(&self) -> String {
+        let mut reasons = self.answered_by.clone();
+        let answered: u64 = reasons.values().sum();
+        let none = self.attempts.saturating_sub(answered);
+        if none > 0 {
+            reasons.insert("none".to_owned(), none);
+        }
+        Reasons(self.attempts, &reasons).to_string()
     }
 }
 
@@ -223,6 +239,9 @@ impl fmt::Display for Summary {
                 "  because",
                 &format_args!("{}: {}{times}", cause.reason, cause.message),
             )?;
+        }
+        if self.attempts > self.sent {
+            row("answers", &self.answers())?;
         }
         row("refused", &Grouped(self.refused))?;
         if let Some(tokens) = self.tokens {

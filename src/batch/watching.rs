@@ -1,6 +1,8 @@
 //! A run looks around now and then: what its limiters have decided, what holds requests up, whether
 //! anything can still come of it.
 
+use std::collections::BTreeMap;
+
 use super::board::Board;
 use super::holdup::HoldUp;
 use super::hosts::Client;
@@ -19,6 +21,10 @@ impl Run<'_> {
         }
         let Some(sender) = &self.sender else { return };
         let clients = sender.hosts.all();
+        if let (Some(news), false) = (sender.oversized.get(), self.told_of_size) {
+            self.told_of_size = true;
+            self.progress.note(news);
+        }
         let mut waits_for = None;
         for client in &clients {
             client.changes(|change| {
@@ -70,7 +76,14 @@ impl Run<'_> {
             let (time, client) = lasting.max_by_key(|(time, _)| *time)?;
             (!time.is_zero()).then(|| (client.name.clone(), time))
         });
+        let mut classes = BTreeMap::new();
+        for client in self.sender.iter().flat_map(|sender| sender.hosts.all()) {
+            for class in client.limiter.explain().classes {
+                *classes.entry(class.priority.0).or_default() += class.waiting;
+            }
+        }
         let status = Status {
+            classes: classes.into_iter().rev().collect(),
             tally: &self.tally,
             board: &self.board,
             names: &self.options.key_names,

@@ -127,8 +127,8 @@ pub(crate) struct Args {
     /// Do only the first N of the lines that are left to do: a trial before the whole.
     #[arg(long, value_name = "N", value_parser = clap::value_parser!(u64).range(1..))]
     limit: Option<u64>,
-    /// Send nothing more once the answers of this run say (`usage`) that they took N tokens; what is
-    /// in flight then may go beyond it. Streamed answers are not counted.
+    /// Send nothing more once the answers of this run say (`usage`) that they took N tokens, with what
+    /// is in flight reckoned by their mean. Streamed answers are not counted.
     #[arg(long, value_name = "N", value_parser = clap::value_parser!(u64).range(1..))]
     max_tokens: Option<u64>,
     /// Go on though the first 20 answers all turn their requests away in the same way (401, 403, 404,

@@ -49,6 +49,35 @@ fn a_spent_budget_stops_the_run_and_the_same_command_goes_on() {
 }
 
 #[test]
+fn many_in_flight_do_not_go_beyond_a_budget() {
+    // As many as were in flight went beyond it.
+    let server = server();
+    let batch = Batch::new(&lines(300), &server.url()).with(&["--max-tokens", "200"]);
+    let end = batch.run();
+    assert_eq!(end.code(), 1, "{}", end.stderr);
+    let sent = server.calls().len();
+    assert!(
+        (20..=21).contains(&sent),
+        "{sent} were sent: {}",
+        end.stderr
+    );
+    assert_eq!(batch.records().len(), sent);
+}
+
+#[test]
+fn a_request_that_is_larger_than_a_ceiling_is_told_of() {
+    let line =
+        r#"{"url":"/v1/responses","body":{"input":"many more than five","max_output_tokens":99}}"#;
+    let batch = Batch::new(line, &server().url()).with(&["--rate", "5 tokens/1s"]);
+    let end = batch.run();
+    assert!(
+        end.stderr.contains("--rate allows 5 at once"),
+        "{}",
+        end.stderr
+    );
+}
+
+#[test]
 fn a_budget_that_the_last_line_spends_stops_nothing() {
     let server = server();
     let batch = Batch::new(&lines(3), &server.url()).with(&["--max-tokens", "30"]);

@@ -231,6 +231,52 @@ fn a_dry_run_says_what_would_be_done_and_touches_nothing() {
 }
 
 #[test]
+fn a_dry_run_counts_a_key_once_however_often_it_is_given() {
+    let server = server();
+    let batch = Batch::new("{\"url\":\"/a\"}\n", &server.url()).with(&["--dry-run"]);
+    let mut command = batch.command();
+    command.env("A", "sk-secret-1").env("B", "sk-secret-1");
+    command.args(["--key-env", "A", "--key-env", "B"]);
+    let end = Ended::of(command);
+    assert!(end.stdout.contains(", with the key\n"), "{}", end.stdout);
+}
+
+#[test]
+fn the_last_word_of_a_progress_is_the_whole() {
+    let server = server();
+    let input: String = (0..3).map(|n| format!("{{\"url\":\"/{n}\"}}\n")).collect();
+    let batch = Batch::new(&input, &server.url()).with(&["--progress", "json"]);
+    let end = batch.run();
+    let mut objects = end.stderr.lines().filter(|line| line.starts_with('{'));
+    let last: serde_json::Value =
+        serde_json::from_str(objects.next_back().expect("one")).expect("JSON");
+    assert_eq!((&last["done"], &last["total"]), (&3.into(), &3.into()));
+    let batch = Batch::new(&input, &server.url());
+    let mut command = batch.command();
+    command.env("CI", "true");
+    let end = Ended::of(command);
+    assert!(end.stderr.contains("3/3 "), "{}", end.stderr);
+}
+
+#[test]
+fn the_summary_says_how_all_attempts_were_answered() {
+    let calls = std::sync::atomic::AtomicUsize::new(0);
+    let server =
+        Server::new(
+            move |_| match calls.fetch_add(1, std::sync::atomic::Ordering::SeqCst) {
+                0 => Answer::json(500, "{}"),
+                1 => Answer::json(429, "{}"),
+                _ => Answer::json(200, "{}"),
+            },
+        );
+    let batch = Batch::new("{\"url\":\"/a\"}\n{\"url\":\"/b\"}\n", &server.url());
+    let end = batch.with(&["--max-concurrency", "1"]).run();
+    assert_eq!(end.code(), 0, "{}", end.stderr);
+    let row = "answers       4: 200 x 2, 429 x 1, 500 x 1\n";
+    assert!(end.stderr.contains(row), "{}", end.stderr);
+}
+
+#[test]
 fn gzip_is_read_by_its_name_and_resumed_as_any_file() {
     let server = server();
     let batch = Batch::new("", &server.url()).with(&["--ordered", "--limit", "250"]);
