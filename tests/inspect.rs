@@ -184,3 +184,40 @@ fn wrong_usage_is_told_with_what_to_do() {
     assert_eq!(output.status.code(), Some(2));
     assert!(String::from_utf8(output.stderr).unwrap().contains("openai"));
 }
+
+#[test]
+fn limits_are_told_as_one_says_them() {
+    let of =
+        |profile: &str, headers: &str| page(profile, &format!("HTTP/1.1 429 x\n{headers}\n\n"));
+    for (profile, headers, words) in [
+        ("etsy", "X-Remaining-Today: 0", "0 requests left, per day"),
+        (
+            "stripe",
+            "stripe-rate-limited-reason: endpoint-concurrency",
+            "no more at the same time",
+        ),
+        (
+            "sentry",
+            "x-sentry-rate-limits: 60::organization",
+            "(everything of the organization)",
+        ),
+        (
+            "sentry",
+            "x-sentry-rate-limits: 60:error:key",
+            "(error of the key)",
+        ),
+        (
+            "sentry",
+            "x-sentry-rate-limits: 60:error:key",
+            "only the sender knows its own",
+        ),
+        (
+            "github",
+            "retry-after: 172800",
+            "no server is believed for longer",
+        ),
+    ] {
+        let page = of(profile, headers);
+        assert!(page.contains(words), "{words:?} is missing in:\n{page}");
+    }
+}

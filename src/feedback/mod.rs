@@ -31,6 +31,7 @@ mod scope;
 mod spending;
 mod tally;
 mod text;
+mod usage;
 mod values;
 mod vendors;
 mod xml;
@@ -48,6 +49,7 @@ pub use description::{Anchor, Description, DescriptionError, Rule, Says, Sentenc
 pub use estimate::{Estimate, estimate};
 pub use events::read_event;
 pub use profile::Profile;
+pub use usage::read_usage;
 
 /// Reads one response.
 ///
@@ -350,6 +352,18 @@ pub struct Reading {
     pub window: Option<Duration>,
     /// Which of the server's limits this is, or for whom it counts: "user", "search", "global".
     pub scope: Option<Cow<'static, str>>,
+}
+
+impl Reading {
+    /// Whether it speaks of some of the requests only, which the server tells apart by what is in
+    /// them (a category of Sentry's: `error@organization`), and says nothing of the others.
+    pub(crate) fn is_of_a_part(&self) -> bool {
+        let category = self
+            .scope
+            .as_deref()
+            .and_then(|scope| scope.split_once('@'));
+        category.is_some_and(|(category, _)| category != "*")
+    }
 }
 
 /// When a quota comes back. The true moment lies in `(after - grain, after]` from the moment the

@@ -11,8 +11,9 @@ use super::vendors::Key;
 /// What a body has told so far.
 #[derive(Debug, Default)]
 pub(crate) struct Spending {
-    /// Tokens in, out, in all, and those read from or written to a cache beside those in.
-    usage: [f64; 4],
+    /// Tokens in, out, in all; those in beside the first (a cache's, a tool's), those out beside the
+    /// second (thoughts).
+    usage: [f64; 5],
     /// The bucket that refills, and how much a second.
     refill: Option<(Key<'static>, f64)>,
 }
@@ -20,14 +21,24 @@ pub(crate) struct Spending {
 impl Spending {
     /// Takes what a language model's answer says that it used.
     pub(crate) fn usage(&mut self, name: &[u8], outer: &[&[u8]], value: &[u8]) {
-        if !matches!(outer.last(), Some(&(b"usage" | b"usageMetadata"))) {
+        let told_as = |names: &[&[u8]]| outer.last().is_some_and(|outer| names.contains(outer));
+        // Cohere tells what it counts beside what it bills.
+        let inside = told_as(&[b"tokens"]) && matches!(outer, [.., b"usage" | b"meta", _]);
+        if !inside && !told_as(&[b"usage", b"usageMetadata"]) {
             return;
         }
         let place = match name {
-            b"prompt_tokens" | b"input_tokens" | b"promptTokenCount" => 0,
-            b"completion_tokens" | b"output_tokens" | b"candidatesTokenCount" => 1,
-            b"total_tokens" | b"totalTokenCount" => 2,
-            b"cache_read_input_tokens" | b"cache_creation_input_tokens" => 3,
+            b"prompt_tokens" | b"input_tokens" | b"promptTokenCount" | b"inputTokens" => 0,
+            b"completion_tokens" | b"output_tokens" | b"candidatesTokenCount" | b"outputTokens" => {
+                1
+            }
+            b"total_tokens" | b"totalTokenCount" | b"totalTokens" => 2,
+            b"cache_read_input_tokens"
+            | b"cache_creation_input_tokens"
+            | b"cacheReadInputTokens"
+            | b"cacheWriteInputTokens"
+            | b"toolUsePromptTokenCount" => 3,
+            b"thoughtsTokenCount" => 4,
             _ => return,
         };
         let tokens = count(value).filter(|tokens| *tokens >= 0.0).unwrap_or(0.0);
@@ -46,11 +57,15 @@ impl Spending {
     /// Adds what follows: the cost, when the bucket is full, and when there is enough in it for
     /// what was refused.
     pub(crate) fn settle(self, found: &mut Findings<'_>) {
-        let [input, output, total, cached] = self.usage;
-        if input + output + total + cached > 0.0 {
-            found.costs(Dimension::InputTokens, input + cached);
+        let [input, output, total, beside, thoughts] = self.usage;
+        let (input, output) = (input + beside, output + thoughts);
+        // Some tell the sum alone, which says of neither part that it was nothing.
+        if input + output > 0.0 {
+            found.costs(Dimension::InputTokens, input);
             found.costs(Dimension::OutputTokens, output);
-            found.costs(Dimension::Tokens, total.max(input + cached + output));
+        }
+        if input + output + total > 0.0 {
+            found.costs(Dimension::Tokens, total.max(input + output));
         }
         let Some((key, rate)) = self.refill else {
             return;

@@ -1,5 +1,6 @@
 //! What the reader of responses claims.
 
+mod acted;
 mod bounds;
 mod claims;
 #[cfg(feature = "sim")]

@@ -90,14 +90,18 @@ pub(crate) fn response(data: &[u8]) {
     assert_eq!(said, read(&profile, status, &headers, body));
 }
 
-/// The data of one event of a stream, as each vendor's. It is told only if it says something, and a
-/// word of an answer says nothing.
+/// The data of one event of a stream, as each vendor's, and the end of a body. It is told only if it
+/// says something, and a word of an answer says nothing.
 pub(crate) fn event(data: &[u8]) {
     let Some((&vendor, event)) = data.split_first() else {
         return;
     };
     let profile = profile(vendor);
     let said = feedback::read_event(&profile, event, received());
+    if let Some(said) = feedback::read_usage(event) {
+        check(&said);
+        assert!(!said.cost.is_empty(), "{said:?}");
+    }
     if let Some(said) = &said {
         check(said);
         assert!(said.class != Class::Ok || !said.cost.is_empty(), "{said:?}");

@@ -129,7 +129,11 @@ fn wait(said: &Feedback) -> String {
 
 fn quota(reading: &Reading) -> String {
     let unit = unit(reading.dimension);
+    let crowd = reading.dimension == Dimension::Concurrent;
     let mut text = match (reading.remaining, reading.limit) {
+        (Some(left), _) if crowd && left < 1.0 => "no more at the same time".to_owned(),
+        (Some(left), _) if crowd => format!("{} more at the same time", number(left)),
+        (None, Some(limit)) if crowd => format!("at most {} at the same time", number(limit)),
         (Some(left), Some(limit)) => format!("{} of {} {unit} left", number(left), number(limit)),
         (Some(left), None) => format!("{} {unit} left", number(left)),
         (None, Some(limit)) => format!("a limit of {} {unit}", number(limit)),
@@ -139,7 +143,7 @@ fn quota(reading: &Reading) -> String {
         text += &format!(", {} used", number(used));
     }
     if let Some(window) = reading.window {
-        text += &format!(", per {}", time(window));
+        text += &format!(", per {}", per(window));
     }
     if let Some(reset) = reading.reset {
         let by = if reset.clock == Clock::Delta {
@@ -150,7 +154,11 @@ fn quota(reading: &Reading) -> String {
         text += &format!(", back in {}{by}", time(reset.after));
     }
     if let Some(scope) = &reading.scope {
-        text += &format!(" ({scope})");
+        text += &match scope.split_once('@') {
+            Some(("*", whose)) => format!(" (everything of the {whose})"),
+            Some((category, whose)) => format!(" ({category} of the {whose})"),
+            None => format!(" ({scope})"),
+        };
     }
     text
 }
@@ -171,10 +179,18 @@ fn next(page: &mut String, said: &Feedback) {
     }
     let others = match next.others {
         Some(wait) if wait.is_zero() => "the next request on this key goes at once".to_owned(),
+        Some(wait) if shorter_than_told(wait, said) => format!(
+            "the next request on this key goes after {}: no server is believed for longer",
+            time(wait)
+        ),
         Some(wait) => format!("the next request on this key goes after {}", time(wait)),
         None => "this key is not used until it is known to work".to_owned(),
     };
     line(page, "", &others);
+    if said.readings.iter().any(is_of_a_spent_category) {
+        let text = "what is spent for a category stops no request: only the sender knows its own";
+        line(page, "", text);
+    }
     for change in &next.changes {
         if let Some(text) = self::change(change, said) {
             line(page, "", &text);
@@ -276,6 +292,27 @@ fn unit(dimension: Dimension) -> &'static str {
     }
 }
 
+/// A window as one says it.
+fn per(window: Duration) -> String {
+    let named = WINDOWS
+        .iter()
+        .find(|(_, seconds)| Duration::from_secs(*seconds) == window);
+    named.map_or_else(|| time(window), |(name, _)| (*name).to_owned())
+}
+
+/// Whether a key is tried before the time that the server named.
+fn shorter_than_told(wait: Duration, said: &Feedback) -> bool {
+    said.wait.is_some_and(|told| told.delay > wait) && wait >= HOUR
+}
+
+fn is_of_a_spent_category(reading: &Reading) -> bool {
+    let category = reading
+        .scope
+        .as_deref()
+        .and_then(|scope| scope.split_once('@'));
+    reading.remaining == Some(0.0) && category.is_some_and(|(category, _)| category != "*")
+}
+
 /// A number with commas between thousands.
 fn number(amount: f64) -> String {
     let text = if amount.fract() == 0.0 {
@@ -308,3 +345,16 @@ fn time(time: Duration) -> String {
 }
 
 const MINUTE: Duration = Duration::from_secs(60);
+
+/// A next request that goes before its hint by milliseconds is no matter of belief.
+const HOUR: Duration = Duration::from_secs(3600);
+
+/// Windows that have a name, in seconds.
+const WINDOWS: [(&str, u64); 6] = [
+    ("second", 1),
+    ("minute", 60),
+    ("hour", 3600),
+    ("day", 86_400),
+    ("week", 604_800),
+    ("month", 2_592_000),
+];

@@ -191,7 +191,7 @@ impl Ledger {
         }
         for reading in &feedback.readings {
             // How many may be in flight is no quota: it does not come back with time.
-            if reading.dimension == Dimension::Concurrent {
+            if reading.dimension == Dimension::Concurrent || reading.is_of_a_part() {
                 continue;
             }
             let Some(told) = Told::of(reading) else {
@@ -221,10 +221,11 @@ impl Ledger {
                 others: self.in_flight.saturating_sub(1),
             };
             quota.on_reading(&told, span, &origin, timing, now);
-            if (quota.law, quota.limit) != before || index >= known {
+            let new = (quota.law, quota.limit) != before || index >= known;
+            if let Some(limit) = quota.told_limit().filter(|_| new) {
                 changed(What::Quota {
                     dimension: quota.dimension,
-                    limit: quota.limit,
+                    limit,
                     law: quota.law.name(),
                 });
             }

@@ -128,7 +128,8 @@ impl Quota {
         told: &Told,
         now: Time,
     ) -> Self {
-        let limit = told.limit.unwrap_or(told.remaining);
+        // Whoever says that nothing is left of an unknown limit still lets one through some time.
+        let limit = told.limit.unwrap_or_else(|| told.remaining.max(1.0));
         Self {
             dimension,
             scope,
