@@ -1,7 +1,7 @@
 //! Many requests from a file: every line ends with exactly one record, with a kill at any moment.
 //!
 //! The walk of a line: [`input`] finds it, [`request`] reads it, [`source`] hands it over ahead of
-//! its turn, [`send`] takes it through the limiter, [`line`] says whether it goes
+//! its turn, [`send`] takes it through the limiter, [`mod@line`] says whether it goes
 //! again, [`ending`] says what the answer means ([`content`]
 //! whether it is one),
 //! [`record`] writes that as a line, and [`output`] appends it. Beside that, [`ids`] knows every
