@@ -17,10 +17,10 @@ use tokio::sync::Notify;
 use crate::client::Clock;
 use crate::scheduler::events::Refusal;
 
-use super::ending;
 use super::ids::Id;
 use super::inflight::{InFlight, Slot};
 use super::outage::Outage;
+use super::transport;
 
 /// The last place before the wire.
 #[derive(Debug)]
@@ -303,9 +303,9 @@ impl Middleware for AtTheDoor {
                 }
             },
             Err(error) => {
-                let cause = ending::describe(error);
+                let cause = transport::describe(error);
                 self.outage.on_bad(&cause, began, now);
-                let sent = !ending::is_unsent(error);
+                let sent = !transport::is_unsent(error);
                 if !sent {
                     mark.attempts.fetch_sub(1, Relaxed);
                 }

@@ -1,7 +1,5 @@
 //! What an answer or the lack of one means for its line: whether it is done, and for good.
 
-use std::io;
-
 use bytes::{Bytes, BytesMut};
 use http::header::{AUTHORIZATION, CONTENT_TYPE, HeaderValue, LOCATION};
 use http::{HeaderMap, StatusCode};
@@ -14,11 +12,12 @@ use crate::scheduler::events::GaveUp;
 
 use super::content::{Content, Flaw, Form};
 use super::ids::State;
-use super::record::{self, Code, Ending, UNSENT};
+use super::record::{self, Code, Ending};
 use super::request::{self, Request};
 use super::said;
 use super::secrets::Secrets;
 use super::tally::Why;
+use super::transport::{Unread, describe, is_unsent, last_cause};
 use super::usage;
 
 /// How a request ended.
@@ -59,15 +58,6 @@ pub(crate) enum Trouble {
     Unsent,
     /// It had no answer, or an error of the server's own.
     Failed,
-}
-
-/// Why the body of an answer could not be had.
-#[derive(Debug)]
-pub(crate) enum Unread {
-    Broken(reqwest::Error),
-    TooLarge,
-    /// It is not packed as its headers say.
-    Undecodable(reqwest::Error),
 }
 
 impl Reply {
@@ -417,76 +407,6 @@ fn refused_or_failed(class: Class, of_the_key: bool, why: Option<GaveUp>) -> Sta
             _ => State::Failed,
         },
         _ => State::Failed,
-    }
-}
-
-/// Whether a transport error came before anything could be processed.
-pub(crate) fn is_unsent(error: &reqwest_middleware::Error) -> bool {
-    matches!(error, reqwest_middleware::Error::Reqwest(error)
-        if error.is_connect() || error.is_builder())
-}
-
-/// The error and its causes, without the URL, which may hold a secret of the caller's own.
-pub(crate) fn describe(error: &reqwest_middleware::Error) -> String {
-    let reqwest_middleware::Error::Reqwest(error) = error else {
-        return error.to_string();
-    };
-    describe_transport(error)
-}
-
-/// The same for an error of the transport itself.
-pub(crate) fn describe_transport(error: &reqwest::Error) -> String {
-    let kind = match error {
-        error if error.is_connect() => UNSENT,
-        error if error.is_timeout() && error.is_body() => "timed out in the middle of the answer",
-        error if error.is_timeout() => "timed out",
-        error if error.is_body() || error.is_decode() => "the answer broke off",
-        error if error.is_redirect() => "too many redirects",
-        error if error.is_builder() => "cannot be sent",
-        _ => "the connection broke",
-    };
-    let mut text = kind.to_owned();
-    let cause = last_cause(error);
-    if !cause.is_empty() {
-        text.push_str(": ");
-        text.push_str(&cause);
-    }
-    // What rustls says of a plain HTTP answer.
-    if text.contains("InvalidContentType") {
-        text.push_str(" (it does not speak TLS there: is http:// meant?)");
-    }
-    text
-}
-
-/// The first cause often repeats the URL, the last one says what happened.
-fn last_cause(error: &reqwest::Error) -> String {
-    causes(error)
-        .last()
-        .map(ToString::to_string)
-        .unwrap_or_default()
-}
-
-fn causes(error: &reqwest::Error) -> impl Iterator<Item = &(dyn std::error::Error + 'static)> {
-    let first = std::error::Error::source(error);
-    std::iter::successors(first, |cause| cause.source())
-}
-
-impl Unread {
-    /// Why no more of a body comes. What breaks off in the middle of a packed answer is broken, not
-    /// packed wrongly.
-    fn of(error: reqwest::Error) -> Self {
-        let wrong = causes(&error)
-            .filter_map(|cause| cause.downcast_ref::<io::Error>())
-            .any(|cause| {
-                matches!(
-                    cause.kind(),
-                    io::ErrorKind::InvalidData | io::ErrorKind::InvalidInput
-                )
-            });
-        match error.is_decode() && wrong {
-            true => Self::Undecodable(error),
-            false => Self::Broken(error),
-        }
     }
 }
 

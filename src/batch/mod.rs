@@ -16,6 +16,7 @@ mod budget;
 mod check;
 mod closing;
 mod content;
+mod done;
 mod door;
 mod ending;
 mod error;
@@ -49,6 +50,7 @@ mod streak;
 mod summary;
 mod table;
 mod tally;
+mod transport;
 mod usage;
 mod watching;
 

@@ -2,12 +2,12 @@
 
 use std::time::Duration;
 
+use super::done::{Done, Recorded};
 use super::error::Error;
 use super::ids::{Place, State};
 use super::record::{self, Code, Ending, Record};
 use super::request::BadLine;
 use super::run::{Run, Stop};
-use super::send::{Done, Recorded};
 use super::source::Work;
 use super::tally::Why;
 

@@ -16,6 +16,7 @@ use tokio::time::{self, MissedTickBehavior};
 use crate::client::Clock;
 
 use super::board::Board;
+use super::done::Done;
 use super::door::Door;
 use super::error::Error;
 use super::holdup::HoldUp;
@@ -28,7 +29,7 @@ use super::pipe::Pipe;
 use super::progress::Progress;
 use super::resume::{self, Earlier};
 use super::rows;
-use super::send::{Done, Sender};
+use super::send::Sender;
 use super::signals::{Signal, Signals};
 use super::source::{self, Batch, Plan, Seen, SharedIndex, Work};
 use super::state::Keeper;

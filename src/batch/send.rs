@@ -13,21 +13,21 @@ use crate::feedback::{self, Dimension, Profile};
 use crate::scheduler::events::{Fingerprint, Replay};
 
 use super::budget::Budget;
+use super::done::{Done, Recorded};
 use super::door::{Door, Mark};
-use super::ending::{self, Reply, Unread};
+use super::ending::Reply;
 use super::error::Error;
 use super::hosts::{Client, Hosts};
-use super::ids::{Place, State};
-use super::inflight::Slot;
+use super::ids::State;
 use super::line::{Line, Next};
 use super::options::{Options, Replays};
 use super::outage::{Outage, Pass};
-use super::record::{self, Record, RequestId};
+use super::record::{Record, RequestId};
 use super::request::Request;
 use super::secrets::Secrets;
 use super::source::Work;
 use super::state::StateFile;
-use super::tally::Why;
+use super::transport::{self, Unread};
 
 /// What all requests of a run share.
 #[derive(Debug)]
@@ -50,46 +50,6 @@ pub(crate) struct Sender {
     pub(crate) stopping: CancellationToken,
     /// Takes back what is in flight.
     pub(crate) abort: CancellationToken,
-}
-
-/// What became of a line.
-#[derive(Debug)]
-pub(crate) struct Done {
-    pub(crate) place: Place,
-    /// What it took of memory.
-    pub(crate) size: usize,
-    pub(crate) slot: Option<Slot>,
-    pub(crate) attempts: u32,
-    pub(crate) refused: u32,
-    /// What the answer says it used, if somebody counts.
-    pub(crate) tokens: Option<u64>,
-    /// None where nothing was sent and the run is being stopped: the next run does it.
-    pub(crate) record: Option<Recorded>,
-    /// What every further request would run into too.
-    pub(crate) hopeless: Option<String>,
-    /// What to do if all requests end as this one, where that may be.
-    pub(crate) hint: Option<String>,
-}
-
-/// A record, ready to be written.
-#[derive(Debug)]
-pub(crate) struct Recorded {
-    pub(crate) line: Vec<u8>,
-    pub(crate) state: State,
-    pub(crate) why: Why,
-    /// In a few words, why it did not succeed.
-    pub(crate) cause: Option<String>,
-    pub(crate) key: Option<Fingerprint>,
-}
-
-impl Recorded {
-    /// The next run is to do its line again.
-    pub(crate) fn take_back(&mut self) {
-        if self.state == State::Failed {
-            self.state = State::Refused;
-            record::take_back(&mut self.line);
-        }
-    }
 }
 
 impl Sender {
@@ -323,7 +283,9 @@ impl Sender {
             Ok(reply) => reply,
             Err(Unread::TooLarge) => Reply::too_large(),
             Err(Unread::Undecodable(error)) => Reply::undecodable(&error),
-            Err(Unread::Broken(error)) => Reply::network(ending::describe_transport(&error), true),
+            Err(Unread::Broken(error)) => {
+                Reply::network(transport::describe_transport(&error), true)
+            }
         };
         (reply, report)
     }

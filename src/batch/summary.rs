@@ -363,9 +363,9 @@ const FEW: u64 = 20;
 
 #[cfg(test)]
 mod tests {
+    use super::super::done::Recorded;
     use super::super::ids::State;
     use super::super::record::Code;
-    use super::super::send::Recorded;
     use super::*;
 
     fn recorded(state: State, why: Why) -> Recorded {

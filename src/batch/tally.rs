@@ -5,9 +5,9 @@ use std::fmt;
 
 use crate::scheduler::events::Fingerprint;
 
+use super::done::Recorded;
 use super::ids::State;
 use super::record::Code;
-use super::send::Recorded;
 
 /// What became of the requests of one run.
 #[derive(Clone, Debug, Default)]
