@@ -38,6 +38,7 @@ async fn until_back(store: &RedisStore, ask: &Take) -> Taken {
 
 #[tokio::test]
 async fn a_script_that_the_server_forgot_is_told_again() {
+    // SS-08: NOSCRIPT after a restart, until the clients were restarted too.
     for kind in [Kind::Valkey, Kind::OldRedis] {
         let server = Server::start(kind);
         let store = RedisStore::new(&server.url()).unwrap();
@@ -48,6 +49,33 @@ async fn a_script_that_the_server_forgot_is_told_again() {
             assert_eq!(taken.unwrap().granted, 1);
             server.command(&["SCRIPT", "FLUSH"]);
         }
+    }
+}
+
+#[tokio::test]
+async fn a_key_that_has_lost_its_end_gets_one_with_the_next_payment() {
+    // SS-02: a crash between the count and its expiry, and the key was over the limit for ever.
+    for kind in [Kind::Valkey, Kind::OldRedis] {
+        let server = Server::start(kind);
+        let store = RedisStore::new(&server.url()).unwrap();
+        let limits = [Law::SlidingLog, Law::SlidingCounter, Law::FixedWindow]
+            .map(|law| limit(&format!("{law:?}"), law, 10, 60_000));
+        for number in 1..=2 {
+            let payment = take(op(1, number), &limits, 1, 1);
+            assert_eq!(store.take(&scope(), &payment).await.unwrap().granted, 1);
+            if number == 1 {
+                for (key, _) in server.keys() {
+                    server.command(&["PERSIST", &key]);
+                }
+            }
+        }
+        let keys = server.keys().into_iter();
+        let immortal: Vec<_> = keys
+            .filter(|(_, left)| *left == -1)
+            // The name of a payment that was made is looked at no more, and counts nothing.
+            .filter(|(key, _)| !key.contains(":op:"))
+            .collect();
+        assert!(immortal.is_empty(), "{immortal:?}");
     }
 }
 
@@ -78,6 +106,7 @@ async fn a_dead_server_fails_at_once_and_is_found_again_without_a_new_handle() {
 
 #[tokio::test]
 async fn a_flushed_server_grants_nothing_until_what_was_paid_has_run_out() {
+    // SS-23: keys were evicted, and what was missing passed for unused.
     let server = Server::start(Kind::OldRedis);
     let store = RedisStore::new(&server.url()).unwrap();
     let limits = [limit("k", Law::SlidingLog, 5, 1000)];
@@ -133,6 +162,7 @@ async fn an_older_copy_that_took_over_is_told_from_the_state_it_lost() {
 
 #[tokio::test]
 async fn a_call_that_timed_out_and_ran_after_all_is_paid_once() {
+    // SS-09: the answer was lost after the commit, and the increment was made once more.
     let server = Server::start(Kind::Valkey);
     let store = RedisStore::new(&server.url()).unwrap();
     let ask = take(op(1, 1), &hour(10), 3, 1);
@@ -270,6 +300,8 @@ async fn no_error_shows_a_password() {
 
 #[tokio::test]
 async fn callers_whose_clocks_are_5_s_apart_keep_the_limit() {
+    // SS-12, SS-15: whole seconds, and ranks by the clocks of callers that were milliseconds apart.
+    // SS-14: a service that forbids TIME.
     for forbids_time in [false, true] {
         let server = Server::start(Kind::Valkey);
         let mut rule = vec![
@@ -301,6 +333,8 @@ async fn callers_whose_clocks_are_5_s_apart_keep_the_limit() {
 
 #[tokio::test]
 async fn one_scope_lies_on_one_node_of_a_cluster() {
+    // SS-10, SS-11: keys on several nodes, scripts that failed for it, and a limiter that then let
+    // everything through.
     let nodes: Vec<Server> = (0..3)
         .map(|_| Server::start_with(Kind::Valkey, &["--cluster-enabled", "yes"]))
         .collect();

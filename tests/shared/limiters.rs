@@ -97,6 +97,8 @@ async fn send_all(limiter: Limiter, count: usize, audit: Audit) -> usize {
 
 #[tokio::test(flavor = "multi_thread")]
 async fn two_replicas_send_exactly_the_limit_together_and_twice_it_alone() {
+    // SS-04: the check read local memory and the write went to the store, so three processes sent
+    // three times the limit. SS-27: a limit under a key that never matched did not bite.
     for kind in [Kind::Valkey, Kind::OldRedis] {
         let server = Server::start(kind);
         for (is_shared, expected) in [(false, [100, 100]), (true, [0, 0])] {
@@ -223,6 +225,7 @@ async fn a_permit_that_is_dropped_unsent_gives_its_payment_back() {
 
 #[tokio::test(flavor = "multi_thread")]
 async fn while_the_store_is_away_each_policy_does_what_it_says() {
+    // SS-22: an outage of the store refused everything, whatever mattered more.
     for (when_away, expected) in [
         (WhenAway::Closed, 0),
         (WhenAway::Local, 5),

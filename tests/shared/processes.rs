@@ -103,6 +103,7 @@ const EXACT: [&str; 4] = ["--rate", "30/1s+25%", "--when-away", "closed"];
 
 #[test]
 fn eight_processes_keep_one_limit() {
+    // SS-01: counters without an end came back the next day.
     let server = Server::start(Kind::Valkey);
     let mut fleet = Fleet::new(Duration::ZERO);
     for _ in 0..8 {
@@ -133,6 +134,7 @@ fn two_processes_on_an_old_redis_keep_one_limit() {
 
 #[test]
 fn a_killed_process_gives_its_slots_back_within_a_lease() {
+    // SS-05: a holder that was killed blocked everybody until somebody flushed the store.
     let server = Server::start(Kind::Valkey);
     let mut fleet = Fleet::new(Duration::from_millis(400));
     let options = ["--max-concurrency", "4", "--when-away", "closed"];
@@ -174,6 +176,7 @@ fn a_process_that_was_halted_sends_nothing_that_was_paid_for_before() {
 
 #[test]
 fn a_process_that_was_halted_past_its_lease_borrows_anew() {
+    // SS-18: a process that was halted past its lease went on without it.
     let server = Server::start(Kind::Valkey);
     let mut fleet = Fleet::new(Duration::ZERO);
     let options = [
@@ -227,6 +230,7 @@ fn a_flushed_store_lets_no_window_exceed_the_limit() {
 
 #[test]
 fn a_store_that_is_halted_costs_no_window_its_limit() {
+    // SS-24: a store that accepted connections and never answered held every call up for ever.
     let server = Server::start(Kind::Valkey);
     let mut fleet = Fleet::new(Duration::ZERO);
     for _ in 0..3 {
@@ -262,6 +266,7 @@ fn a_store_that_cannot_write_lets_nothing_through() {
 
 #[test]
 fn without_a_store_each_process_keeps_to_its_share() {
+    // SS-21: each of N processes took the whole quota while the store was away.
     let mut server = Server::start(Kind::Valkey);
     let mut fleet = Fleet::new(Duration::ZERO);
     let options = ["--rate", "30/1s+25%"];
@@ -301,6 +306,23 @@ fn a_slow_way_to_the_store_that_breaks_now_and_then_breaks_no_limit() {
     }
     let provider = fleet.all_succeed();
     provider.assert_at_most(30, SECOND);
+}
+
+#[test]
+fn a_run_ends_soon_after_its_last_row() {
+    // SS-26: the open connection to the store kept a short script alive.
+    let server = Server::start(Kind::Valkey);
+    for mode in ["exact", "leases"] {
+        let mut fleet = Fleet::new(Duration::ZERO);
+        let options = ["--rate", "30/1s", "--shared-mode", mode];
+        fleet.run(5, &server.url(), &options);
+        fleet.wait_for(5);
+        let first = fleet.provider.elapsed();
+        // A second; and the machine that tests may be busy.
+        let provider = fleet.all_succeed();
+        let took = provider.elapsed() - first;
+        assert!(took < Duration::from_secs(3), "{mode}: {took:?}");
+    }
 }
 
 #[test]

@@ -71,6 +71,12 @@ impl Provider {
         }
     }
 
+    /// How long it has been there.
+    #[expect(clippy::disallowed_methods, reason = "processes keep real time")]
+    pub(super) fn elapsed(&self) -> Duration {
+        self.seen.start.elapsed()
+    }
+
     /// From the first request to the last.
     pub(super) fn took(&self) -> Duration {
         let arrivals = self.seen.arrivals.lock().unwrap();

@@ -49,6 +49,8 @@ on_every_store!(
     a_slot_is_free_again_after_its_lease,
     a_slot_that_somebody_else_has_is_told_of_and_counts_beyond_the_limit,
     renewed_slots_are_never_lost_while_many_compete,
+    a_slot_that_was_never_freed_ends_under_a_steady_load,
+    whoever_died_is_counted_for_no_longer_than_it_said,
     shares_shrink_before_others_grow,
     an_older_fact_never_undoes_a_newer_one,
     news_reach_those_who_wait,
@@ -266,6 +268,8 @@ fn release(limit: &Limit, slot: Slot) -> Release {
 async fn a_slot_that_somebody_else_has_is_told_of_and_counts_beyond_the_limit(
     store: Arc<impl Store>,
 ) {
+    // SS-17: a late renewal took over the lease of another, and both believed that they held it.
+    // SS-20: a reaper freed what had been renewed meanwhile.
     let limit = limit("k", Law::Slots, 1, 300);
     assert_eq!(granted(&store, op(1, 1), &limit, 1, 1).await, 1);
     let slot = Slot {
@@ -307,7 +311,38 @@ async fn a_slot_that_somebody_else_has_is_told_of_and_counts_beyond_the_limit(
     assert_eq!(granted(&store, op(4, 1), &limit, 1, 1).await, 0);
 }
 
+async fn a_slot_that_was_never_freed_ends_under_a_steady_load(store: Arc<impl Store>) {
+    // SS-03: one lost decrement, and every touch renewed the life of the count.
+    let limit = limit("k", Law::Slots, 2, 400);
+    assert_eq!(granted(&store, op(1, 1), &limit, 1, 1).await, 1);
+    let mut free = 0;
+    for number in 0..60 {
+        free = granted(&store, op(2, number), &limit, 2, 1).await;
+        for item in 0..free {
+            let op = op(2, number);
+            let slot = release(&limit, Slot { op, item });
+            store.release(&scope(), &slot).await.unwrap();
+        }
+        tokio::time::sleep(Duration::from_millis(10)).await;
+    }
+    assert_eq!(free, 2);
+}
+
+async fn whoever_died_is_counted_for_no_longer_than_it_said(store: Arc<impl Store>) {
+    // SS-06: a restart a minute for weeks, and 17,000 clients that nobody removed.
+    let limit = limit("k", Law::Slots, 1, 300);
+    for owner in 0..200 {
+        let mut beat = beat(owner, &limit, &[]);
+        beat.lasts = Duration::from_millis(300);
+        store.beat(&scope(), &beat).await.unwrap();
+    }
+    pause(Duration::from_millis(350));
+    let alive = store.beat(&scope(), &beat(999, &limit, &[])).await.unwrap();
+    assert_eq!(alive.owners, 1);
+}
+
 async fn renewed_slots_are_never_lost_while_many_compete(store: Arc<impl Store>) {
+    // SS-19: 32 workers reported lost locks within seconds.
     let limit = limit("k", Law::Slots, 20, 1500);
     let mut workers = JoinSet::new();
     for worker in 0..32 {
