@@ -220,22 +220,10 @@ pub(super) static ROWS: &[Vendor] = &[
         own: Own {
             headers: &[
                 header("x-mbx-used-weight", Meaning::Nothing),
-                header(
-                    "x-mbx-used-weight-*",
-                    Meaning::Whole(WEIGHT, Form::UsedBySuffix),
-                ),
-                header(
-                    "x-sapi-used-ip-weight-*",
-                    Meaning::Whole(POINTS.scope("ip-weight"), Form::UsedBySuffix),
-                ),
-                header(
-                    "x-sapi-used-uid-weight-*",
-                    Meaning::Whole(POINTS.scope("uid-weight"), Form::UsedBySuffix),
-                ),
-                header(
-                    "x-mbx-order-count-*",
-                    Meaning::Whole(ORDERS, Form::UsedBySuffix),
-                ),
+                by_interval("x-mbx-used-weight-*", WEIGHT),
+                by_interval("x-sapi-used-ip-weight-*", POINTS.scope("ip-weight")),
+                by_interval("x-sapi-used-uid-weight-*", POINTS.scope("uid-weight")),
+                by_interval("x-mbx-order-count-*", ORDERS),
             ],
             // The balance of a trader is not the money of a key.
             codes: &[
@@ -410,6 +398,11 @@ pub(super) static ROWS: &[Vendor] = &[
         ..Vendor::NONE
     },
 ];
+
+/// Use, in the interval that ends the name.
+const fn by_interval(name: &'static str, key: Key<'static>) -> Header {
+    header(name, Meaning::Whole(key, Form::UsedBySuffix))
+}
 
 const WEIGHT: Key<'static> = POINTS.scope("weight");
 const ORDERS: Key<'static> = REQUESTS.scope("orders");
