@@ -90,6 +90,14 @@ impl Sends {
         self.total - self.total_before(start)
     }
 
+    /// What the send of this number took; of a merged entry, all of it.
+    pub(crate) fn of(&self, number: u64) -> f64 {
+        let index = self.entries.partition_point(|entry| entry.number < number);
+        self.entries
+            .get(index)
+            .map_or(0.0, |entry| entry.total - self.total_before(index))
+    }
+
     /// The number of the last send before `moment`; zero if none is known.
     pub(crate) fn number_before(&self, moment: Time) -> u64 {
         let end = self.entries.partition_point(|entry| entry.first < moment);

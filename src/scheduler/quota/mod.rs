@@ -123,7 +123,8 @@ impl Ledger {
 
     /// The quota that an ask of this cost could never pass: dimension, cost and limit.
     pub(crate) fn too_large(&self, cost: &Cost) -> Option<(Dimension, f64, f64)> {
-        self.quotas.iter().find_map(|quota| {
+        let told = self.quotas.iter().filter(|quota| quota.is_told());
+        told.into_iter().find_map(|quota| {
             let (needed, limit) = (cost.of(quota.dimension), quota.told_limit()?);
             // A limit of nothing is a closed door, not a size.
             (needed > limit && limit > 0.0).then_some((quota.dimension, needed, limit))
@@ -134,6 +135,7 @@ impl Ledger {
     pub(crate) fn share_left(&self) -> Option<f64> {
         self.quotas
             .iter()
+            .filter(|quota| quota.is_told())
             .filter_map(Quota::share_left)
             .min_by(f64::total_cmp)
     }
@@ -189,16 +191,11 @@ impl Ledger {
         if !feedback.readings.is_empty() {
             self.read_at = Some(now);
         }
-        for reading in &feedback.readings {
-            // How many may be in flight is no quota: it does not come back with time.
-            if reading.dimension == Dimension::Concurrent || reading.is_of_a_part() {
-                continue;
-            }
-            let Some(told) = Told::of(reading) else {
-                continue;
-            };
+        let mut taken = Places::new();
+        for (reading, told) in quotas_of(feedback) {
             let known = self.quotas.len();
-            let index = self.find_or_add(reading, &told, spend, timing, now);
+            let index = self.find_or_add(reading, &told, &taken, feedback, spend, timing, now);
+            taken.push(index);
             let span = self.span(reading, timing, spend, now);
             let quota = &mut self.quotas[index];
             let before = (quota.law, quota.limit);
@@ -230,6 +227,7 @@ impl Ledger {
                 });
             }
         }
+        self.reckon_untold(&taken, spend, timing, now);
         if self.quotas.is_empty() {
             self.silent = self.silent.saturating_add(1);
         } else {
@@ -309,20 +307,45 @@ impl Ledger {
         }
     }
 
+    /// The place of the quota that a reading speaks of. Of several that only their limits tell apart,
+    /// an answer names each once: `taken` are those that it has named already.
+    #[expect(clippy::too_many_arguments, reason = "what a quota is known by")]
     fn find_or_add(
         &mut self,
         reading: &Reading,
         told: &Told,
+        taken: &Places,
+        feedback: &Feedback,
         spend: &Spend,
         timing: &Timing,
         now: Time,
     ) -> usize {
-        let scope = reading.scope.as_deref();
-        let found = self
-            .quotas
-            .iter()
-            .position(|quota| quota.is(reading.dimension, scope, told.window));
-        if let Some(index) = found {
+        let is_of = |told: &Told, quota: &Quota| {
+            quota.is(reading.dimension, reading.scope.as_deref(), told.window)
+        };
+        let may_be = |index: &usize| !taken.contains(index) && is_of(told, &self.quotas[*index]);
+        let same: Places = (0..self.quotas.len()).filter(may_be).collect();
+        let is_sure = |index: &&usize| {
+            let known = self.quotas[**index].told_limit();
+            told.limit.is_none() || known.is_none() || known == told.limit
+        };
+        if let Some(&index) = same.iter().find(is_sure) {
+            return index;
+        }
+        if let Some(&index) = same.first() {
+            let is_alone = quotas_of(feedback)
+                .filter(|(other, _)| {
+                    (other.dimension, &other.scope) == (reading.dimension, &reading.scope)
+                })
+                .count()
+                == 1;
+            // Where there is room for one, a server tells the tightest of several: the limit is
+            // another one, or has changed, and what is told next shows which.
+            if is_alone && same.len() < MOST_BY_TURNS && self.quotas.len() < MOST_QUOTAS {
+                let next = self.quotas[index].succeeded_by(told, now);
+                self.quotas.push(next);
+                return self.quotas.len() - 1;
+            }
             return index;
         }
         let mut quota = Quota::new(reading.dimension, reading.scope.clone(), told, now);
@@ -349,7 +372,53 @@ impl Ledger {
         self.quotas.push(quota);
         self.quotas.len() - 1
     }
+
+    /// What an answer says of the quotas that it could have told in place of others: at least as
+    /// large a share of them is left. Those of which that is never true no longer hold.
+    fn reckon_untold(&mut self, told: &Places, spend: &Spend, timing: &Timing, now: Time) {
+        if self.quotas.len() == told.len() {
+            return;
+        }
+        let mut index = 0;
+        while index < self.quotas.len() {
+            let quota = &self.quotas[index];
+            let others = told.iter().map(|&place| &self.quotas[place]);
+            let share = others
+                .filter(|other| other.is_told_by_turns_with(quota))
+                .filter_map(Quota::told_share)
+                .min_by(f64::total_cmp);
+            let mark = spend.marks.get(index).copied();
+            let is_told = told.contains(&index);
+            if let Some(share) = share.filter(|_| !is_told)
+                && self.quotas[index].on_untold(share, spend.order, spend.at, mark, timing, now)
+            {
+                self.forget(index);
+                return;
+            }
+            index += 1;
+        }
+    }
+
+    /// Marks are found by place, so those that move up are void.
+    fn forget(&mut self, index: usize) {
+        let gone = self.quotas.remove(index);
+        for quota in &mut self.quotas[index..] {
+            quota.void_marks_of(&gone);
+        }
+    }
 }
+
+/// The quotas that an answer tells. How many may be in flight is none: it does not come back with
+/// time.
+fn quotas_of(feedback: &Feedback) -> impl Iterator<Item = (&Reading, Told)> {
+    let readings = feedback.readings.iter();
+    readings
+        .filter(|reading| reading.dimension != Dimension::Concurrent && !reading.is_of_a_part())
+        .filter_map(|reading| Some((reading, Told::of(reading)?)))
+}
+
+/// Places in the list of quotas.
+type Places = SmallVec<[usize; 4]>;
 
 /// More are in flight on a silent key only when it is fast; then one off is one in many.
 const UNREAD: usize = 64;
@@ -357,6 +426,8 @@ const UNREAD: usize = 64;
 const SILENT: u32 = 5;
 /// A server reports a handful; a stranger's nonsense must not fill memory.
 const MOST_QUOTAS: usize = 16;
+/// Limits in one header, told by turns: a second's, a minute's and a day's, and one more.
+const MOST_BY_TURNS: usize = 4;
 /// In seconds: how soon to ask again for a quota that is spent and tells no reset, doubled for each
 /// answer that still says so.
 const FIRST_GUESS: f64 = 1.0;

@@ -238,8 +238,8 @@ impl Window {
     }
 
     /// Goes on with what another counted.
-    pub(super) fn inherit(&mut self, other: Self) {
-        self.counting = other.counting;
+    pub(super) fn inherit(&mut self, other: &Self) {
+        self.counting.clone_from(&other.counting);
         self.counted = other.counted;
     }
 

@@ -23,6 +23,7 @@ mod correction;
 mod readiness;
 mod recognition;
 mod rollover;
+mod turns;
 
 /// How a quota comes back.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -91,6 +92,12 @@ pub(super) struct Quota {
     /// other: one of them asks, more would only be refused.
     scouts: u32,
     scouts_rest_until: Time,
+    /// Answers in a row that told another quota in its place.
+    untold: u32,
+    /// How many of those say that it no longer holds.
+    denied: u32,
+    /// By how much more was left by those than the model says, in the mean.
+    amiss: f64,
     /// What a request takes of this dimension if the ask does not say.
     pub(super) usual_cost: f64,
 }
@@ -119,6 +126,16 @@ pub(super) struct Origin {
     pub(super) hinted: bool,
     /// How many others are in flight.
     pub(super) others: u32,
+}
+
+impl Mark {
+    fn is_of(self, quota: &Quota) -> bool {
+        self.epoch == quota.epoch
+    }
+
+    fn returned(self) -> f64 {
+        self.returned
+    }
 }
 
 impl Quota {
@@ -161,6 +178,9 @@ impl Quota {
             hinted: false,
             scouts: 0,
             scouts_rest_until: Time::START,
+            untold: 0,
+            denied: 0,
+            amiss: 0.0,
             usual_cost: 0.0,
         }
     }
@@ -327,6 +347,7 @@ impl Quota {
         if origin.refused {
             self.on_refused(told, origin, timing, now);
         }
+        (self.untold, self.denied, self.amiss) = (0, 0, 0.0);
         let jitter = timing.jitter();
         let newer = self
             .last
@@ -393,19 +414,7 @@ impl Quota {
                 if !newer {
                     return false;
                 }
-                let fresh = Self::new(self.dimension, self.scope.clone(), told, now);
-                let old = std::mem::replace(self, fresh);
-                self.sends = old.sends;
-                self.window.inherit(old.window);
-                // What changes is how much, seldom how it comes back.
-                self.law = if old.law == Law::Bucket {
-                    Law::Bucket
-                } else {
-                    self.law
-                };
-                self.epoch = old.epoch + 1;
-                self.returned = old.returned;
-                self.usual_cost = old.usual_cost;
+                *self = self.succeeded_by(told, now);
             }
             Some(limit) => {
                 self.limit = limit;
@@ -413,6 +422,21 @@ impl Quota {
             }
         }
         true
+    }
+
+    /// The quota that is told in place of this one, of another limit.
+    pub(super) fn succeeded_by(&self, told: &Told, now: Time) -> Self {
+        let mut next = Self::new(self.dimension, self.scope.clone(), told, now);
+        next.sends = self.sends.clone();
+        next.window.inherit(&self.window);
+        // What changes is how much, seldom how it comes back.
+        if self.law == Law::Bucket {
+            next.law = Law::Bucket;
+        }
+        next.epoch = self.epoch + 1;
+        next.returned = self.returned;
+        next.usual_cost = self.usual_cost;
+        next
     }
 
     /// The level as this reading alone tells it.

@@ -183,7 +183,14 @@ impl Quota {
             } else {
                 Time::START
             };
-            let told = last.reset.latest.max(known).plus_secs(jitter);
+            // What is reckoned may be wrong: it does not put off the question for longer than one
+            // more window.
+            let length = self.edge.as_ref().and_then(Edge::length);
+            let most = last
+                .reset
+                .latest
+                .plus_secs(length.unwrap_or(LONGEST_LENGTH));
+            let told = last.reset.latest.max(known.min(most)).plus_secs(jitter);
             self.scout(told.min(last.at.plus_secs(LONGEST_BLOCK)))
         })
     }

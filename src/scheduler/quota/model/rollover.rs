@@ -30,7 +30,12 @@ impl Quota {
             return;
         }
         self.before = (self.level, self.sends.number_before(Time::NEVER));
-        self.counted_from = self.sends.number_before(edge.earliest.plus_secs(-jitter));
+        // A window that goes on now began no longer ago than one lasts.
+        let oldest = edge
+            .length()
+            .map_or(Time::START, |longest| edge.latest.plus_secs(-longest));
+        let began = edge.earliest.max(oldest);
+        self.counted_from = self.sends.number_before(began.plus_secs(-jitter));
         self.level = self.limit - self.sends.since(self.counted_from);
         self.least_told = f64::INFINITY;
         self.epoch += 1;
@@ -66,7 +71,7 @@ impl Quota {
                 let own = if origin.refused { 0.0 } else { origin.cost };
                 let since = self.sends.since(close) - own;
                 self.level = seen.remaining - since.max(0.0);
-                self.least_told = f64::INFINITY;
+                self.least_told = seen.remaining;
                 self.counted_from = seen.order;
                 self.epoch += 1;
             }
