@@ -193,6 +193,9 @@ impl Ledger {
         }
         let mut taken = Places::new();
         for (reading, told) in quotas_of(feedback) {
+            if self.is_told_twice(reading, &told, &taken) {
+                continue;
+            }
             let known = self.quotas.len();
             let index = self.find_or_add(reading, &told, &taken, feedback, spend, timing, now);
             taken.push(index);
@@ -305,6 +308,18 @@ impl Ledger {
                 Span::guessed((FIRST_GUESS * longer).min(LONGEST_GUESS), spend.at)
             }
         }
+    }
+
+    /// Whether a reading without a window only repeats what the answer told of one: some servers have
+    /// fields for each window and others for the tightest of them.
+    fn is_told_twice(&self, reading: &Reading, told: &Told, taken: &Places) -> bool {
+        let scope = reading.scope.as_deref();
+        told.window.is_none()
+            && taken.iter().map(|&index| &self.quotas[index]).any(|quota| {
+                quota.is(reading.dimension, scope, None)
+                    && quota.has_given_window()
+                    && quota.told_limit() == told.limit
+            })
     }
 
     /// The place of the quota that a reading speaks of. Of several that only their limits tell apart,

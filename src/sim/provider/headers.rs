@@ -28,6 +28,8 @@ pub(super) fn write(told: &Told<'_>, headers: &mut HeaderMap, text: &mut String)
         Style::Anthropic => anthropic(told, headers, text),
         Style::GitHub => github(told, headers),
         Style::Ietf => ietf(told, headers, text),
+        Style::Lists => lists(told, headers, text),
+        Style::NamedWindows => named_windows(told, headers),
         Style::RetryAfter => retry_after(told, headers),
         Style::None => {}
     }
@@ -127,11 +129,8 @@ fn ietf(told: &Told<'_>, headers: &mut HeaderMap, text: &mut String) {
         headers.insert(RATELIMIT_POLICY, value(text));
         text.clear();
         for (index, view) in told.views.iter().enumerate() {
-            let (comma, remaining, reset) = (
-                separator(index),
-                view.remaining,
-                (view.reset - ROUNDING_DUST).ceil().max(0.0),
-            );
+            let (comma, remaining, reset) =
+                (separator(index), view.remaining, whole_seconds(view.reset));
             let written = write!(text, "{comma}\"limit-{index}\";r={remaining};t={reset}");
             debug_assert!(written.is_ok(), "writing into a String cannot fail");
         }
@@ -140,9 +139,52 @@ fn ietf(told: &Told<'_>, headers: &mut HeaderMap, text: &mut String) {
     retry_after(told, headers);
 }
 
+fn lists(told: &Told<'_>, headers: &mut HeaderMap, text: &mut String) {
+    let columns: [(HeaderName, fn(&View) -> f64); 3] = [
+        (GITHUB_LIMIT, |view| view.limit),
+        (GITHUB_REMAINING, |view| view.remaining),
+        (GITHUB_RESET, |view| whole_seconds(view.reset)),
+    ];
+    for (name, column) in columns {
+        text.clear();
+        for (index, view) in told.views.iter().enumerate() {
+            let written = write!(text, "{}{}", separator(index), column(view));
+            debug_assert!(written.is_ok(), "writing into a String cannot fail");
+        }
+        if !text.is_empty() {
+            headers.insert(name, value(text));
+        }
+    }
+    retry_after(told, headers);
+}
+
+fn named_windows(told: &Told<'_>, headers: &mut HeaderMap) {
+    for view in told.views {
+        let far = |seconds: f64| (seconds / view.window).ln().abs();
+        let nearest = NAMED_WINDOWS
+            .into_iter()
+            .min_by(|a, b| far(a.0).total_cmp(&far(b.0)));
+        if let Some((_, limit, remaining)) = nearest {
+            headers.insert(limit, whole(view.limit));
+            headers.insert(remaining, whole(view.remaining));
+        }
+    }
+    if let Some(view) = tightest(told.views, None) {
+        headers.insert(RATELIMIT_LIMIT, whole(view.limit));
+        headers.insert(RATELIMIT_REMAINING, whole(view.remaining));
+        headers.insert(RATELIMIT_RESET, whole(whole_seconds(view.reset)));
+    }
+    retry_after(told, headers);
+}
+
+/// Whole seconds, rounded up.
+fn whole_seconds(seconds: f64) -> f64 {
+    (seconds - ROUNDING_DUST).ceil().max(0.0)
+}
+
 fn retry_after(told: &Told<'_>, headers: &mut HeaderMap) {
     if let Some(wait) = told.wait {
-        headers.insert(RETRY_AFTER, whole((wait - ROUNDING_DUST).ceil().max(0.0)));
+        headers.insert(RETRY_AFTER, whole(whole_seconds(wait)));
     }
 }
 
@@ -263,6 +305,32 @@ const GITHUB_REMAINING: HeaderName = HeaderName::from_static("x-ratelimit-remain
 const GITHUB_USED: HeaderName = HeaderName::from_static("x-ratelimit-used");
 const GITHUB_RESET: HeaderName = HeaderName::from_static("x-ratelimit-reset");
 const GITHUB_RESOURCE: HeaderName = HeaderName::from_static("x-ratelimit-resource");
+const RATELIMIT_LIMIT: HeaderName = HeaderName::from_static("ratelimit-limit");
+const RATELIMIT_REMAINING: HeaderName = HeaderName::from_static("ratelimit-remaining");
+const RATELIMIT_RESET: HeaderName = HeaderName::from_static("ratelimit-reset");
+/// Seconds, and what their limit and the rest of it are called.
+const NAMED_WINDOWS: [(f64, HeaderName, HeaderName); 4] = [
+    (
+        1.0,
+        HeaderName::from_static("x-ratelimit-limit-second"),
+        HeaderName::from_static("x-ratelimit-remaining-second"),
+    ),
+    (
+        60.0,
+        HeaderName::from_static("x-ratelimit-limit-minute"),
+        HeaderName::from_static("x-ratelimit-remaining-minute"),
+    ),
+    (
+        3_600.0,
+        HeaderName::from_static("x-ratelimit-limit-hour"),
+        HeaderName::from_static("x-ratelimit-remaining-hour"),
+    ),
+    (
+        86_400.0,
+        HeaderName::from_static("x-ratelimit-limit-day"),
+        HeaderName::from_static("x-ratelimit-remaining-day"),
+    ),
+];
 const RATELIMIT: HeaderName = HeaderName::from_static("ratelimit");
 const RATELIMIT_POLICY: HeaderName = HeaderName::from_static("ratelimit-policy");
 
@@ -355,6 +423,24 @@ mod tests {
         );
         let policy = "\"limit-0\";q=20;w=1, \"limit-1\";q=30000;qu=\"tokens\";w=600";
         has(&headers, "ratelimit-policy", policy);
+    }
+
+    #[test]
+    fn lists_give_each_limit_a_place() {
+        let headers = written(Style::Lists, Some(0.3));
+        has(&headers, "x-ratelimit-limit", "20, 30000");
+        has(&headers, "x-ratelimit-remaining", "5, 29000");
+        has(&headers, "x-ratelimit-reset", "1, 367");
+        has(&headers, "retry-after", "1");
+    }
+
+    #[test]
+    fn named_windows_tell_the_rest_of_each_and_the_reset_of_the_tightest() {
+        let headers = written(Style::NamedWindows, None);
+        has(&headers, "x-ratelimit-limit-second", "20");
+        has(&headers, "x-ratelimit-remaining-hour", "29000");
+        has(&headers, "ratelimit-remaining", "5");
+        has(&headers, "ratelimit-reset", "1");
     }
 
     #[test]

@@ -195,6 +195,11 @@ pub enum Style {
     GitHub,
     /// `RateLimit` and `RateLimit-Policy` in whole seconds, `Retry-After` likewise.
     Ietf,
+    /// `X-RateLimit-Limit: 5, 100` and so on, a place for each limit, resets in whole seconds.
+    Lists,
+    /// `X-RateLimit-Limit-Second`, `-Minute` and so on as Kong has them, by the nearest of these
+    /// to a limit's window; no resets but that of the tightest.
+    NamedWindows,
     /// `Retry-After` in whole seconds and nothing else.
     RetryAfter,
     /// Nothing.

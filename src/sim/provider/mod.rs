@@ -421,7 +421,9 @@ fn refusal_body(style: Style) -> &'static str {
             r#"{"type":"error","error":{"type":"rate_limit_error","message":"Rate limit reached"}}"#
         }
         Style::GitHub => r#"{"message":"API rate limit exceeded"}"#,
-        Style::Ietf | Style::RetryAfter | Style::None => "Too Many Requests",
+        Style::Ietf | Style::Lists | Style::NamedWindows | Style::RetryAfter | Style::None => {
+            "Too Many Requests"
+        }
     }
 }
 

@@ -199,6 +199,11 @@ impl Quota {
         self.dimension == dimension && self.scope.as_deref() == scope && same_window
     }
 
+    /// Whether the length of its window stood on the wire.
+    pub(super) fn has_given_window(&self) -> bool {
+        self.window.given().is_some()
+    }
+
     /// What is left now of all that there is, from 0 to 1.
     pub(super) fn share_left(&self) -> Option<f64> {
         let share = self.level / self.limit;
