@@ -123,8 +123,8 @@ impl Ledger {
 
     /// The quota that an ask of this cost could never pass: dimension, cost and limit.
     pub(crate) fn too_large(&self, cost: &Cost) -> Option<(Dimension, f64, f64)> {
-        let told = self.quotas.iter().filter(|quota| quota.is_told());
-        told.into_iter().find_map(|quota| {
+        let mut told = self.quotas.iter().filter(|quota| quota.is_told());
+        told.find_map(|quota| {
             let (needed, limit) = (cost.of(quota.dimension), quota.told_limit()?);
             // A limit of nothing is a closed door, not a size.
             (needed > limit && limit > 0.0).then_some((quota.dimension, needed, limit))

@@ -140,12 +140,7 @@ fn ietf(told: &Told<'_>, headers: &mut HeaderMap, text: &mut String) {
 }
 
 fn lists(told: &Told<'_>, headers: &mut HeaderMap, text: &mut String) {
-    let columns: [(HeaderName, fn(&View) -> f64); 3] = [
-        (GITHUB_LIMIT, |view| view.limit),
-        (GITHUB_REMAINING, |view| view.remaining),
-        (GITHUB_RESET, |view| whole_seconds(view.reset)),
-    ];
-    for (name, column) in columns {
+    let mut list = |name: HeaderName, column: &dyn Fn(&View) -> f64| {
         text.clear();
         for (index, view) in told.views.iter().enumerate() {
             let written = write!(text, "{}{}", separator(index), column(view));
@@ -154,7 +149,10 @@ fn lists(told: &Told<'_>, headers: &mut HeaderMap, text: &mut String) {
         if !text.is_empty() {
             headers.insert(name, value(text));
         }
-    }
+    };
+    list(GITHUB_LIMIT, &|view| view.limit);
+    list(GITHUB_REMAINING, &|view| view.remaining);
+    list(GITHUB_RESET, &|view| whole_seconds(view.reset));
     retry_after(told, headers);
 }
 
