@@ -246,7 +246,7 @@ impl Scheduler {
     /// The server's hint or the profile's floor, spread.
     fn hint(&mut self, feedback: &Feedback) -> Option<Told> {
         let told = feedback.wait.map(|wait| wait.delay);
-        let delay = told.max(feedback.floor)?;
+        let delay = told.max(feedback.floor).or_else(|| bare_reset(feedback))?;
         let is_rounded = feedback.wait.is_some_and(|wait| wait.grain >= SECOND);
         let random = self.rng.random::<f64>();
         let wait = retry::spread(&self.settings.retry, delay, random);
@@ -389,6 +389,21 @@ impl Learned {
         self.provider_until = now + told.wait;
         self.added = told.added;
     }
+}
+
+/// What a refusal says that names no wait, only when its quotas come back and not what is left of
+/// them: any of them may be the spent one.
+fn bare_reset(feedback: &Feedback) -> Option<Duration> {
+    let refused = matches!(feedback.class, Class::RateLimited | Class::QuotaExhausted);
+    let readings = &feedback.readings;
+    let silent = readings
+        .iter()
+        .all(|reading| reading.remaining.is_none() && reading.used.is_none());
+    let resets = readings.iter().filter_map(|reading| reading.reset);
+    resets
+        .map(|reset| reset.after)
+        .max()
+        .filter(|_| refused && silent)
 }
 
 /// How long a spent quota is surely spent: the hint, or the end of a window that is used up.
