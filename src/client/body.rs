@@ -11,6 +11,7 @@ use http_body::{Frame, SizeHint};
 use http_body_util::BodyExt;
 use reqwest::{Body, Response, ResponseBuilderExt, Url};
 
+use super::bill::Bill;
 use super::claim::Claim;
 use super::ear::Ear;
 use super::watch;
@@ -45,8 +46,23 @@ pub(super) async fn peek(response: Response) -> (Response, Bytes) {
         rest: body,
         held: None,
         ear: None,
+        bill: None,
     });
     (rebuilt(parts, body, url), slice.freeze())
+}
+
+/// The same response, whose `bill` is settled at the end of its body.
+pub(super) fn billed(response: Response, bill: Bill) -> Response {
+    let url = response.url().clone();
+    let (parts, rest) = http::Response::<Body>::from(response).into_parts();
+    let body = Body::wrap(Whole {
+        read: VecDeque::new(),
+        rest,
+        held: None,
+        ear: None,
+        bill: Some(bill),
+    });
+    rebuilt(parts, body, url)
 }
 
 /// The same response, whose slot is held until the end of its body. An `ear` hears what passes.
@@ -61,6 +77,7 @@ pub(super) fn holding(response: Response, claim: Claim, ear: Option<Ear>) -> Res
         rest,
         held: Some(claim),
         ear,
+        bill: None,
     });
     rebuilt(parts, body, url)
 }
@@ -86,6 +103,30 @@ struct Whole {
     /// Dropped at the end of the body, at its failure, or with it.
     held: Option<Claim>,
     ear: Option<Ear>,
+    bill: Option<Bill>,
+}
+
+impl Whole {
+    /// A step of a body that holds no slot.
+    fn hear(&mut self, frame: &Poll<Option<Result<Frame<Bytes>, reqwest::Error>>>) {
+        let Some(bill) = &mut self.bill else { return };
+        let (piece, ended) = match frame {
+            Poll::Pending => return,
+            Poll::Ready(Some(Ok(frame))) => {
+                (frame.data_ref(), http_body::Body::is_end_stream(&self.rest))
+            }
+            Poll::Ready(None) => (None, true),
+            Poll::Ready(Some(Err(_))) => {
+                self.bill = None;
+                return;
+            }
+        };
+        let fits = piece.is_none_or(|piece| bill.hear(piece));
+        if ended || !fits {
+            let whole = self.bill.take().filter(|_| fits);
+            whole.into_iter().for_each(Bill::settle);
+        }
+    }
 }
 
 impl http_body::Body for Whole {
@@ -103,7 +144,11 @@ impl http_body::Body for Whole {
         let mut step = |context: &mut Context<'_>| Pin::new(&mut whole.rest).poll_frame(context);
         let frame = match &whole.held {
             Some(claim) => watch::watched_step(claim, context, step),
-            None => return step(context),
+            None => {
+                let frame = step(context);
+                whole.hear(&frame);
+                return frame;
+            }
         };
         if let (Some(ear), Some(claim), Poll::Ready(Some(Ok(frame)))) =
             (&mut whole.ear, &whole.held, &frame)

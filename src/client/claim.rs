@@ -5,6 +5,8 @@ use std::task::{Poll, Waker};
 
 #[cfg(feature = "reqwest")]
 use crate::feedback::Feedback;
+#[cfg(feature = "reqwest")]
+use crate::scheduler::Receipt;
 use crate::scheduler::events::{Outcome, Refusal, Verdict};
 
 use super::gate::Gate;
@@ -94,6 +96,13 @@ impl Claim {
             inner.seats.amend(seat, said, now);
             self.gate.pump(inner, now, wakes);
         });
+    }
+
+    /// What is charged for its attempt.
+    #[cfg(feature = "reqwest")]
+    pub(super) fn receipt(&self) -> Option<Receipt> {
+        let seat = self.seat();
+        self.gate.act(|inner, _, _| inner.seats.receipt(seat))
     }
 
     /// The owner listens again: its slot, if it was lent, is its own.

@@ -12,6 +12,7 @@ use crate::error::Error;
 use crate::feedback::{Class, Feedback, Profile};
 use crate::scheduler::events::{Ask, Cost, GaveUp, Name, Outcome, Replay};
 
+use super::bill::Bill;
 use super::body;
 use super::ear::Ear;
 use super::extension::{self, Hold, Report};
@@ -86,6 +87,7 @@ impl Limiter {
             running: Marks::enter(extensions, self),
             is_keyed: is_keyed(&request, &profile),
             may_run: false,
+            is_priced: ask.cost != Cost::ONE,
             profile,
             hold: extensions.get().copied().unwrap_or_default(),
             follows: standing == Standing::Outermost,
@@ -155,6 +157,8 @@ struct Walk<'a> {
     is_keyed: bool,
     /// An earlier attempt may still be at work there.
     may_run: bool,
+    /// It is charged for more than being a request.
+    is_priced: bool,
     /// Only the outermost limiter follows redirects.
     follows: bool,
     hops: usize,
@@ -219,6 +223,7 @@ impl Walk<'_> {
             }
             let mut report = Report::of(&permit);
             let held = ended.result.as_ref().is_ok_and(|reply| self.holds(reply));
+            let bill = self.bill(&permit, &ended, held);
             let (verdict, claim) = permit.end(outcome, held);
             match (verdict, ended.result) {
                 (Verdict::Return { retry_at, why }, Ok(response)) => {
@@ -231,7 +236,10 @@ impl Walk<'_> {
                             let ear = ear.then(|| Ear::new(self.profile.clone()));
                             body::holding(response, claim, ear)
                         }
-                        None => response,
+                        None => match bill {
+                            Some(bill) => body::billed(response, bill),
+                            None => response,
+                        },
                     };
                     return Ok(reported(response, report));
                 }
@@ -375,6 +383,17 @@ impl Walk<'_> {
         self.profile.wants_body(response.status()) && !is_served_stream
     }
 
+    /// What is to be settled when the body of an answer has passed, if it may tell.
+    fn bill(&self, permit: &Permit, ended: &Ended, held: bool) -> Option<Bill> {
+        let served = ended.result.as_ref().ok().filter(|_| !held)?;
+        if !self.is_priced || !served.status().is_success() || !is_json(served) {
+            return None;
+        }
+        let receipt = permit.claim().receipt()?;
+        let gate = Arc::clone(permit.claim().gate());
+        Some(Bill::new(gate, receipt, self.profile.clone()))
+    }
+
     /// Whether the slot is held to the end of the body, because that is the work.
     fn holds(&self, response: &Response) -> bool {
         response.status().is_success()
@@ -416,8 +435,16 @@ fn may_run(outcome: &Outcome) -> bool {
 }
 
 fn is_event_stream(response: &Response) -> bool {
-    let kind = response.headers().get(header::CONTENT_TYPE);
-    kind.is_some_and(|kind| kind.as_bytes().starts_with(b"text/event-stream"))
+    is_of_kind(response, b"text/event-stream")
+}
+
+fn is_json(response: &Response) -> bool {
+    is_of_kind(response, b"application/json")
+}
+
+fn is_of_kind(response: &Response, kind: &[u8]) -> bool {
+    let told = response.headers().get(header::CONTENT_TYPE);
+    told.is_some_and(|told| told.as_bytes().starts_with(kind))
 }
 
 fn reported(mut response: Response, report: Report) -> Response {

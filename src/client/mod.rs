@@ -91,6 +91,8 @@ mod watch;
 
 // The middleware of `reqwest`.
 #[cfg(feature = "reqwest")]
+mod bill;
+#[cfg(feature = "reqwest")]
 mod body;
 #[cfg(feature = "reqwest")]
 mod ear;

@@ -15,6 +15,8 @@ use crate::Time;
 use crate::feedback::Fault;
 #[cfg(feature = "reqwest")]
 use crate::feedback::Feedback;
+#[cfg(feature = "reqwest")]
+use crate::scheduler::Receipt;
 use crate::scheduler::Scheduler;
 use crate::scheduler::events::{Change, Grant, KeyId, Outcome, Refusal, Ticket, Verdict};
 
@@ -213,6 +215,16 @@ impl Seats {
     #[cfg(feature = "reqwest")]
     pub(super) fn amend(&mut self, seat: usize, said: &Feedback, now: Time) {
         self.machine.amend(self.seats[seat].ticket, said, now);
+    }
+
+    #[cfg(feature = "reqwest")]
+    pub(super) fn receipt(&self, seat: usize) -> Option<Receipt> {
+        self.machine.receipt(self.seats[seat].ticket)
+    }
+
+    #[cfg(feature = "reqwest")]
+    pub(super) fn settle(&mut self, receipt: &mut Receipt, said: &Feedback, now: Time) {
+        self.machine.settle(receipt, said, now);
     }
 
     pub(super) fn reclaim(&mut self, seat: usize) {

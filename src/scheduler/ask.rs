@@ -245,6 +245,19 @@ impl Cost {
         f64::from(others.max(1))
     }
 
+    /// Takes so much of one dimension instead; what is beyond any number of units is the most.
+    pub(crate) fn set(&mut self, dimension: Dimension, amount: f64) {
+        let place = match dimension {
+            Dimension::Tokens => &mut self.tokens,
+            Dimension::InputTokens => &mut self.input_tokens,
+            Dimension::OutputTokens => &mut self.output_tokens,
+            Dimension::Points => &mut self.points,
+            Dimension::Bytes => &mut self.bytes,
+            Dimension::Requests | Dimension::Concurrent | Dimension::Cost => return,
+        };
+        *place = amount.ceil() as u32;
+    }
+
     /// What it takes of one dimension. A request is one request; of a vendor's unit it takes one
     /// unless told otherwise, of everything else nothing unless told.
     #[must_use]

@@ -345,6 +345,24 @@ impl Ceilings {
         }
     }
 
+    /// What was charged as `reckoned` at `started` has taken this in truth.
+    pub(crate) fn settle(
+        &mut self,
+        reckoned: &Cost,
+        told: &[(Dimension, f64)],
+        started: Time,
+        now: Time,
+    ) {
+        for rate in &mut self.rates {
+            let told = told.iter().find(|told| told.0 == rate.ceiling.dimension);
+            if let Some(&(dimension, actual)) = told {
+                let mut cost = *reckoned;
+                cost.set(dimension, actual);
+                rate.settle(started, rate.cost(reckoned), rate.cost(&cost), now);
+            }
+        }
+    }
+
     /// An attempt that was started has ended, or its slot is lent.
     pub(crate) fn on_ended(&mut self) {
         self.in_flight = self.in_flight.saturating_sub(1);
@@ -416,6 +434,24 @@ impl Rate {
         let started = self.started.iter();
         let started = started.map(|&(at, amount)| (at + self.window, amount));
         self.earlier.iter().copied().chain(started)
+    }
+
+    fn settle(&mut self, started: Time, reckoned: u64, actual: u64, now: Time) {
+        let owed = actual.saturating_sub(reckoned);
+        if started + self.window <= now {
+            // What was charged has left the window; what was not is owed all the same.
+            if owed > 0 {
+                self.log(owed, now);
+            }
+            return;
+        }
+        let index = self.started.partition_point(|entry| entry.0 < started);
+        let Some((_, amount)) = self.started.get_mut(index) else {
+            return;
+        };
+        let back = reckoned.saturating_sub(actual).min(*amount);
+        *amount = *amount + owed - back;
+        self.in_window = self.in_window + owed - back;
     }
 
     fn log(&mut self, cost: u64, now: Time) {
@@ -516,6 +552,25 @@ mod tests {
         two.on_started(&Cost::ONE, at(0));
         two.on_ended();
         assert_eq!(two.gate(&Cost::ONE, at(0)), Gate::Open);
+    }
+
+    #[test]
+    fn what_a_request_really_took_is_given_back_or_owed() {
+        let (mut tokens, cost) = (ceilings("1000 tokens/1m"), Cost::tokens(600));
+        tokens.on_granted(&cost);
+        tokens.on_started(&cost, at(0));
+        tokens.settle(&cost, &[(Dimension::Tokens, 20.0)], at(0), at(500));
+        assert_eq!(tokens.gate(&Cost::tokens(980), at(500)), Gate::Open);
+        tokens.settle(
+            &Cost::tokens(20),
+            &[(Dimension::Tokens, 5000.0)],
+            at(0),
+            at(600),
+        );
+        assert_eq!(tokens.gate(&Cost::tokens(1), at(600)), shut(at(60_000)));
+        // An answer that is longer than the window owes what was not charged.
+        tokens.settle(&cost, &[(Dimension::Tokens, 1600.0)], at(0), at(70_000));
+        assert_eq!(tokens.gate(&Cost::tokens(1), at(70_000)), shut(at(130_000)));
     }
 
     #[test]

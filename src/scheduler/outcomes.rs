@@ -80,8 +80,9 @@ impl Scheduler {
             return;
         };
         if said.class == Class::Ok {
-            let attempt = &self.attempts[index];
-            self.control.settle(attempt.key, &attempt.trail, said);
+            let attempt = &mut self.attempts[index];
+            self.control.settle(attempt.key, &mut attempt.trail, said);
+            self.settle_costs(index, said, now);
         } else {
             self.learn(index, ticket, &Outcome::Answered(said.clone()), now);
         }
@@ -109,18 +110,18 @@ impl Scheduler {
         let place = self.place(index, feedback);
         let was_apart = self.control.is_apart(place);
         let mut learned = Learned::default();
-        let attempt = &self.attempts[index];
+        let attempt = &mut self.attempts[index];
         let in_a_row = self.control.is_in_a_row(key, &attempt.trail);
         let changes = self
             .control
-            .on_answer(key, &attempt.trail, place, feedback, sent, now);
+            .on_answer(key, &mut attempt.trail, place, feedback, sent, now);
         let is_apart = self.control.is_apart(place);
         let bucket = if is_apart {
             Some(place)
         } else {
             bucket.filter(|&bucket| self.is_its_own(key, bucket, feedback, now))
         };
-        let counted_in = attempt.trail.bucket();
+        let counted_in = self.attempts[index].trail.bucket();
         if is_apart && !was_apart {
             self.tell_apart(key, place, now);
         }
@@ -131,6 +132,7 @@ impl Scheduler {
         }
         match feedback.class {
             Class::Ok => {
+                self.settle_costs(index, feedback, now);
                 self.budget.on_success(now);
                 self.overload.in_row = 0;
                 let what = self.keys.on_served(key, sent);

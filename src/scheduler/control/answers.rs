@@ -21,7 +21,7 @@ impl Control {
     pub(crate) fn on_answer(
         &mut self,
         key: KeyId,
-        trail: &Trail,
+        trail: &mut Trail,
         place: u32,
         feedback: &Feedback,
         sent: Time,
@@ -35,7 +35,7 @@ impl Control {
         let refused = matches!(feedback.class, Class::RateLimited | Class::QuotaExhausted);
         let control = &mut self.keys[key.index()];
         let explained = control.ledger_mut(trail.bucket).on_feedback(
-            &trail.spend,
+            &mut trail.spend,
             feedback,
             refused,
             &mut self.timing,

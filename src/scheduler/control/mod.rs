@@ -48,7 +48,7 @@ pub(crate) struct Control {
 }
 
 /// What an attempt keeps of the moment when it was granted.
-#[derive(Debug)]
+#[derive(Clone, Debug)]
 pub(crate) struct Trail {
     spend: Spend,
     stamp: Stamp,
@@ -251,9 +251,9 @@ impl Control {
     }
 
     /// What an attempt took was told after its answer.
-    pub(crate) fn settle(&mut self, key: KeyId, trail: &Trail, said: &Feedback) {
+    pub(crate) fn settle(&mut self, key: KeyId, trail: &mut Trail, said: &Feedback) {
         let ledger = self.keys[key.index()].ledger_mut(trail.bucket);
-        ledger.on_cost(&trail.spend, said);
+        ledger.on_cost(&mut trail.spend, said);
     }
 
     /// An attempt no longer takes a slot.

@@ -180,7 +180,7 @@ impl Ledger {
     /// `changed` is told of quotas that were learned or changed.
     pub(crate) fn on_feedback(
         &mut self,
-        spend: &Spend,
+        spend: &mut Spend,
         feedback: &Feedback,
         refused: bool,
         timing: &mut Timing,
@@ -240,10 +240,12 @@ impl Ledger {
         explained
     }
 
-    /// A response told what its request took.
-    pub(crate) fn on_cost(&mut self, spend: &Spend, feedback: &Feedback) {
+    /// A response told what its request took; that is what it is reckoned to have taken from now
+    /// on, so that the same may be told twice.
+    pub(crate) fn on_cost(&mut self, spend: &mut Spend, feedback: &Feedback) {
         for &(dimension, actual) in &feedback.cost {
             self.settle(spend, dimension, actual);
+            spend.cost.set(dimension, actual);
         }
     }
 
@@ -260,13 +262,13 @@ impl Ledger {
         if self.in_flight > 0 || self.read_at.is_some_and(|read| read >= observed) {
             return;
         }
-        let spend = Spend {
+        let mut spend = Spend {
             at: observed,
             order: self.sent,
             cost: Cost::ONE,
             marks: SmallVec::new(),
         };
-        self.on_feedback(&spend, feedback, false, timing, now, changed);
+        self.on_feedback(&mut spend, feedback, false, timing, now, changed);
     }
 
     /// An attempt never left: it is as if it had not been sent.
