@@ -1,61 +1,63 @@
 //! What an answer that is one JSON object says that its call used, heard on its way to the
 //! application: the last thing that a language model's answer tells.
 
+use std::collections::VecDeque;
 use std::fmt;
 use std::sync::Arc;
 
 use bytes::Bytes;
 
-use crate::feedback::{self, Class, Profile};
+use crate::feedback;
 use crate::scheduler::Receipt;
 
-use super::clock::Clock;
 use super::gate::Gate;
 
 /// The charge for one answer that is still to be read.
 pub(super) struct Bill {
     gate: Arc<Gate>,
     receipt: Receipt,
-    profile: Profile,
-    /// What has passed: the buffers are shared, nothing is copied until the end.
-    passed: Vec<Bytes>,
+    /// What passed last. The buffers are the application's, nothing is copied before the end.
+    passed: VecDeque<Bytes>,
     length: usize,
 }
 
 impl Bill {
-    pub(super) fn new(gate: Arc<Gate>, receipt: Receipt, profile: Profile) -> Self {
+    pub(super) fn new(gate: Arc<Gate>, receipt: Receipt) -> Self {
         Self {
             gate,
             receipt,
-            profile,
-            passed: Vec::new(),
+            passed: VecDeque::new(),
             length: 0,
         }
     }
 
-    /// Hears a piece of the body. False where it is longer than any that tells.
-    pub(super) fn hear(&mut self, piece: &Bytes) -> bool {
-        self.length = self.length.saturating_add(piece.len());
-        if self.length <= LONGEST {
-            self.passed.push(piece.clone());
+    /// Hears a piece of the body.
+    pub(super) fn hear(&mut self, piece: &Bytes) {
+        self.length += piece.len();
+        self.passed.push_back(piece.clone());
+        while let Some(oldest) = self.passed.front().map(Bytes::len)
+            && self.length - oldest >= TAIL
+        {
+            self.length -= oldest;
+            self.passed.pop_front();
         }
-        self.length <= LONGEST
     }
 
     /// The body is whole.
     pub(super) fn settle(mut self) {
-        let body = match self.passed.as_slice() {
+        let pieces = self.passed.make_contiguous();
+        let tail = match pieces {
             [one] => one.clone(),
             pieces => pieces.concat().into(),
         };
-        let said = feedback::read_event(&self.profile, &body, Clock::new().wall());
-        if let Some(said) = said.filter(|said| said.class == Class::Ok) {
-            let receipt = &mut self.receipt;
-            self.gate.act(|inner, now, wakes| {
-                inner.seats.settle(receipt, &said, now);
-                self.gate.pump(inner, now, wakes);
-            });
-        }
+        let Some(said) = feedback::read_usage(&tail) else {
+            return;
+        };
+        let receipt = &mut self.receipt;
+        self.gate.act(|inner, now, wakes| {
+            inner.seats.settle(receipt, &said, now);
+            self.gate.pump(inner, now, wakes);
+        });
     }
 }
 
@@ -66,5 +68,5 @@ impl fmt::Debug for Bill {
     }
 }
 
-/// The answers of language models have some kilobytes; what is longer keeps its estimate.
-const LONGEST: usize = 256 * 1024;
+/// As much of a body's end as is looked at: usage stands in its last kilobyte.
+const TAIL: usize = 8 * 1024;

@@ -121,10 +121,11 @@ impl Whole {
                 return;
             }
         };
-        let fits = piece.is_none_or(|piece| bill.hear(piece));
-        if ended || !fits {
-            let whole = self.bill.take().filter(|_| fits);
-            whole.into_iter().for_each(Bill::settle);
+        if let Some(piece) = piece {
+            bill.hear(piece);
+        }
+        if ended && let Some(bill) = self.bill.take() {
+            bill.settle();
         }
     }
 }

@@ -391,7 +391,7 @@ impl Walk<'_> {
         }
         let receipt = permit.claim().receipt()?;
         let gate = Arc::clone(permit.claim().gate());
-        Some(Bill::new(gate, receipt, self.profile.clone()))
+        Some(Bill::new(gate, receipt))
     }
 
     /// Whether the slot is held to the end of the body, because that is the work.

@@ -1,5 +1,6 @@
 //! The async shell: what a program sees of a limiter.
 
+mod bills;
 mod cancelling;
 mod chain;
 mod herds;

@@ -18,13 +18,7 @@ impl Quota {
         now: Time,
     ) -> Time {
         let Some(last) = &self.last else { return now };
-        // What is larger than all there is goes when all is there. Where nobody said how much that
-        // is, nothing left is nothing for anybody.
-        let cost = if self.limit_told || self.limit > 0.0 {
-            cost.min(self.limit)
-        } else {
-            cost
-        };
+        let cost = cost.min(self.limit);
         let jitter = timing.jitter();
         match self.law {
             Law::Unknown if self.level + EPSILON >= cost => self

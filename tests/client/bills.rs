@@ -1,0 +1,67 @@
+//! What calls really took, told at the end of their answers, under a ceiling of tokens.
+
+use std::time::{Duration, Instant};
+
+use paceline::{Limiter, Profile};
+use reqwest_middleware::{ClientBuilder, ClientWithMiddleware};
+use wiremock::matchers::any;
+use wiremock::{Mock, MockServer, ResponseTemplate};
+
+async fn api(usage: &str) -> MockServer {
+    let api = MockServer::start().await;
+    // Longer than what is kept of it, with something before the end that only looks like usage.
+    let text = "\\\"usage\\\": {\\\"total_tokens\\\": 9999} ".repeat(1000);
+    let body = format!(r#"{{"choices":[{{"message":{{"content":"{text}"}}}}],{usage}}}"#);
+    let answer = ResponseTemplate::new(200).set_body_raw(body, "application/json");
+    Mock::given(any()).respond_with(answer).mount(&api).await;
+    api
+}
+
+fn client(api: &MockServer, ceiling: &str) -> ClientWithMiddleware {
+    let limiter = Limiter::builder()
+        .profile(Profile::OPENAI)
+        .hosts([api.address().to_string()])
+        .ceiling(ceiling)
+        .build()
+        .unwrap();
+    ClientBuilder::new(paceline::http_client().build().unwrap())
+        .with(limiter)
+        .build()
+}
+
+async fn ask(client: &ClientWithMiddleware, api: &MockServer, most: u32) {
+    let body = format!(r#"{{"model":"m","max_tokens":{most},"messages":[]}}"#);
+    let url = format!("{}/v1/chat/completions", api.uri());
+    let request = client.post(url).header("content-type", "application/json");
+    let reply = request.body(body).send().await.unwrap();
+    let text = reply.text().await.unwrap();
+    assert!(text.starts_with(r#"{"choices""#) && text.ends_with('}'));
+}
+
+#[tokio::test]
+async fn what_was_reserved_and_not_used_is_given_back() {
+    let usage = r#""usage":{"prompt_tokens":15,"completion_tokens":5,"total_tokens":20}"#;
+    let api = api(usage).await;
+    let client = client(&api, "25000 tokens/1h");
+    let begun = Instant::now();
+    for _ in 0..12 {
+        ask(&client, &api, 10_000).await;
+    }
+    assert!(begun.elapsed() < Duration::from_secs(60));
+}
+
+#[tokio::test]
+async fn what_was_used_beyond_the_estimate_is_owed() {
+    let usage = r#""usage":{"input_tokens":10,"output_tokens":5,"cache_read_input_tokens":100000}"#;
+    let api = api(usage).await;
+    let client = client(&api, "100000 tokens/1s");
+    let begun = Instant::now();
+    ask(&client, &api, 50).await;
+    assert!(begun.elapsed() < Duration::from_secs(1));
+    ask(&client, &api, 50).await;
+    assert!(
+        begun.elapsed() >= Duration::from_secs(1),
+        "{:?}",
+        begun.elapsed()
+    );
+}
