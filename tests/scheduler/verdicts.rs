@@ -403,7 +403,7 @@ fn a_refusal_rests_the_bucket_that_the_caller_named_and_the_key_once_a_second_is
     let in_bucket = |name: &str| Ask::new().bucket(name.to_owned());
     let first = machine.submit(in_bucket("search"));
     machine.grant().expect("a grant");
-    let _ = machine.end(first, &refused(20));
+    machine.settle(first, &refused(20));
     let second = machine.submit(in_bucket("upload"));
     machine.next_grant().expect("a grant");
     assert!(
@@ -411,7 +411,7 @@ fn a_refusal_rests_the_bucket_that_the_caller_named_and_the_key_once_a_second_is
         "another bucket waited: {:?}",
         machine.now
     );
-    let _ = machine.end(second, &refused(20));
+    machine.settle(second, &refused(20));
     let third = machine.submit(in_bucket("list"));
     while machine.next_grant().expect("a grant").ticket != third {}
     assert!(
