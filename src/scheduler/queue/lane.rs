@@ -147,16 +147,18 @@ impl Lane {
         };
         let class = &mut self.classes[index];
         if let Some(asks) = class.asks.get_mut(&turn.flow) {
+            let was_oldest = asks.first() == Some(&age);
             asks.remove(&age);
-            let was_oldest = class.oldest.remove(&age);
-            match asks.first() {
-                Some(&next) if was_oldest => {
-                    class.oldest.insert(next);
-                }
-                Some(_) => {}
-                None => {
-                    class.asks.remove(&turn.flow);
-                    class.turns.remove(&turn);
+            if was_oldest {
+                class.oldest.remove(&age);
+                match asks.first() {
+                    Some(&next) => {
+                        class.oldest.insert(next);
+                    }
+                    None => {
+                        class.asks.remove(&turn.flow);
+                        class.turns.remove(&turn);
+                    }
                 }
             }
         }
