@@ -46,7 +46,8 @@
 //! numbers in the table multiply to of the others. Gauges are set at most ten times a second. The
 //! example `prometheus` exports them.
 //!
-//! Worth an alert, in the words of Prometheus:
+//! Worth an alert, in the words of Prometheus (the histograms need buckets, as the example sets
+//! them):
 //!
 //! ```text
 //! # More than one refusal in fifty over ten minutes: a limit has changed, or others use the keys.
