@@ -66,8 +66,8 @@ impl Sends {
 
     /// What was sent within `[from, to]`; of a merged entry that reaches into it, all.
     pub(crate) fn between(&self, from: Time, to: Time) -> f64 {
-        let start = self.entries.partition_point(|entry| entry.last < from);
-        let end = self.entries.partition_point(|entry| entry.first <= to);
+        let start = self.place(|entry| entry.last < from);
+        let end = self.place(|entry| entry.first <= to);
         if end <= start {
             return 0.0;
         }
@@ -76,23 +76,23 @@ impl Sends {
 
     /// What was sent before `moment`, of all that was ever sent.
     pub(crate) fn before(&self, moment: Time) -> f64 {
-        self.total_before(self.entries.partition_point(|entry| entry.first < moment))
+        self.total_before(self.place(|entry| entry.first < moment))
     }
 
     /// What was sent until `moment`, of all that was ever sent.
     pub(crate) fn until(&self, moment: Time) -> f64 {
-        self.total_before(self.entries.partition_point(|entry| entry.first <= moment))
+        self.total_before(self.place(|entry| entry.first <= moment))
     }
 
     /// What was sent after the send of this number, at the same moment or later.
     pub(crate) fn since(&self, number: u64) -> f64 {
-        let start = self.entries.partition_point(|entry| entry.number <= number);
+        let start = self.place(|entry| entry.number <= number);
         self.total - self.total_before(start)
     }
 
     /// What the send of this number took; of a merged entry, all of it.
     pub(crate) fn of(&self, number: u64) -> f64 {
-        let index = self.entries.partition_point(|entry| entry.number < number);
+        let index = self.place(|entry| entry.number < number);
         self.entries
             .get(index)
             .map_or(0.0, |entry| entry.total - self.total_before(index))
@@ -100,20 +100,20 @@ impl Sends {
 
     /// The number of the last send before `moment`; zero if none is known.
     pub(crate) fn number_before(&self, moment: Time) -> u64 {
-        let end = self.entries.partition_point(|entry| entry.first < moment);
+        let end = self.place(|entry| entry.first < moment);
         end.checked_sub(1)
             .map_or(self.forgotten_number, |last| self.entries[last].number)
     }
 
     /// What was sent after `moment`.
     pub(crate) fn after(&self, moment: Time) -> f64 {
-        let start = self.entries.partition_point(|entry| entry.first <= moment);
+        let start = self.place(|entry| entry.first <= moment);
         self.total - self.total_before(start)
     }
 
     /// Each send after `moment`, and what it took.
     pub(crate) fn after_each(&self, moment: Time) -> impl Iterator<Item = (Time, f64)> + '_ {
-        let start = self.entries.partition_point(|entry| entry.first <= moment);
+        let start = self.place(|entry| entry.first <= moment);
         let mut before = self.total_before(start);
         self.entries.range(start..).map(move |entry| {
             let cost = entry.total - before;
@@ -125,14 +125,12 @@ impl Sends {
     /// The sends that the last `amount` before `moment` reaches back to: when the first and
     /// the last of them were made. None if that much is not known.
     pub(crate) fn reach_back(&self, amount: f64, moment: Time) -> Option<(Time, Time)> {
-        let end = self.entries.partition_point(|entry| entry.first < moment);
+        let end = self.place(|entry| entry.first < moment);
         let goal = self.total_before(end) - amount;
         if goal + EPSILON < self.forgotten {
             return None;
         }
-        let index = self
-            .entries
-            .partition_point(|entry| entry.total <= goal + EPSILON);
+        let index = self.place(|entry| entry.total <= goal + EPSILON);
         (index < end).then(|| (self.entries[index].first, self.entries[index].last))
     }
 
@@ -147,7 +145,7 @@ impl Sends {
 
     /// The send of this number turned out to take so much more.
     pub(crate) fn amend(&mut self, number: u64, by: f64) {
-        let index = self.entries.partition_point(|entry| entry.number < number);
+        let index = self.place(|entry| entry.number < number);
         for entry in self.entries.iter_mut().skip(index) {
             entry.total += by;
         }
@@ -156,11 +154,32 @@ impl Sends {
 
     /// Takes out a send that the server did not count.
     pub(crate) fn undo(&mut self, cost: f64, at: Time) {
-        let index = self.entries.partition_point(|entry| entry.last < at);
+        let index = self.place(|entry| entry.last < at);
         for entry in self.entries.iter_mut().skip(index) {
             entry.total -= cost;
         }
         self.total -= cost;
+    }
+
+    /// How many entries come before the place that is asked for. Nearly all questions are about the
+    /// latest sends, so the search begins there.
+    fn place(&self, is_before: impl Fn(&Entry) -> bool) -> usize {
+        let (mut low, mut high, mut step) = (0, self.entries.len(), 1);
+        while low < high {
+            let probe = high.saturating_sub(step).max(low);
+            if is_before(&self.entries[probe]) {
+                low = probe + 1;
+                step = (high - low).div_ceil(2);
+            } else {
+                high = probe;
+                step = if low == 0 {
+                    2 * step
+                } else {
+                    (high - low).div_ceil(2)
+                };
+            }
+        }
+        low
     }
 
     fn total_before(&self, index: usize) -> f64 {

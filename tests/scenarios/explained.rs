@@ -131,6 +131,10 @@ fn binding(name: &str) -> &'static [&'static str] {
         "clock",
         "first-answer",
         "last-requests",
+        "a-second-and-a-minute",
+        "two-limits",
+        "windows-may",
+        "windows-of-both",
     ];
     let numbers = [
         "-cap-",
@@ -145,7 +149,7 @@ fn binding(name: &str) -> &'static [&'static str] {
         // It is slow enough for every limit.
         "a-load-below-the-limit-waits-for-nothing" => &["Resume"],
         // Two limits at once, of which one is not reported.
-        "a-knee-may-lie-below-a-reported-quota" => &["Ceiling", "Limit", "Quota"],
+        "a-knee-may-lie-below-a-reported-quota" => &["Slots", "Limit", "Quota"],
         "a-cap-and-a-bucket-may-hide-together" => &["Limit", "Pace"],
         "a-cap-may-hide-behind-a-reported-bucket" => &["Limit"],
         "a-burst-of-one-is-kept" => &["Quota"],

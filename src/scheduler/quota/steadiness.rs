@@ -5,7 +5,6 @@
 //! speaks for one: windows whose reset is as coarse as they are long look like one in every other
 //! way.
 
-use crate::scheduler::sends::Sends;
 use crate::scheduler::time::Time;
 
 /// What counts say about an even refill.
@@ -25,10 +24,10 @@ pub(super) struct Steadiness {
 /// How much was left, as one request found it.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Count {
-    /// The order of sending.
-    pub(super) order: u64,
     pub(super) at: Time,
     pub(super) remaining: f64,
+    /// All that was sent up to and with it.
+    pub(super) sent: f64,
     /// What was sent so close to it that it may be counted or not.
     pub(super) doubt: f64,
 }
@@ -52,9 +51,9 @@ impl Steadiness {
     }
 
     /// Takes in a count of a request that was sent after all that were counted before.
-    pub(super) fn on_count(&mut self, count: Count, sends: &Sends, limit: f64, jitter: f64) {
+    pub(super) fn on_count(&mut self, count: Count, limit: f64, jitter: f64) {
         if let Some(last) = self.last {
-            let (back, doubt) = count.back_since(&last, sends);
+            let (back, doubt) = count.back_since(&last);
             let sure = back - 1.0 - doubt;
             if sure >= LEAST_RETURN {
                 let least = sure / (count.at.secs_since(last.at) + 2.0 * jitter);
@@ -63,7 +62,7 @@ impl Steadiness {
         }
         self.last = Some(count);
         let quiet = self.base.filter(|base| {
-            let (back, doubt) = count.back_since(base, sends);
+            let (back, doubt) = count.back_since(base);
             // A bucket that may have been full in between has lost what came back to it.
             let may_have_been_full = base.remaining + back + doubt >= limit - 1.0;
             let span = count.at.secs_since(base.at) - 2.0 * jitter;
@@ -82,9 +81,8 @@ impl Steadiness {
 
 impl Count {
     /// What came back since an earlier count, and by how much that may be wrong.
-    fn back_since(&self, earlier: &Self, sends: &Sends) -> (f64, f64) {
-        let sent = sends.since(earlier.order) - sends.since(self.order);
-        let back = self.remaining - earlier.remaining + sent;
+    fn back_since(&self, earlier: &Self) -> (f64, f64) {
+        let back = self.remaining - earlier.remaining + self.sent - earlier.sent;
         (back, self.doubt + earlier.doubt)
     }
 }
@@ -106,18 +104,17 @@ mod tests {
 
     /// Sends one request every `gap` seconds to who has `left(time)` left after it.
     fn watch(gap: f64, count: u64, mut left: impl FnMut(f64) -> f64) -> Steadiness {
-        let (mut steadiness, mut sends) = (Steadiness::default(), Sends::default());
+        let mut steadiness = Steadiness::default();
         for order in 1..=count {
             let time = gap * order as f64;
             let at = Time::from_secs_f64(time);
-            sends.push_numbered(1.0, order, at);
             let count = Count {
-                order,
                 at,
+                sent: order as f64,
                 remaining: left(time),
                 doubt: 0.0,
             };
-            steadiness.on_count(count, &sends, 5.0, JITTER);
+            steadiness.on_count(count, 5.0, JITTER);
         }
         steadiness
     }

@@ -68,17 +68,19 @@ impl Quota {
         newer: bool,
         jitter: f64,
     ) {
-        if !newer || (seen.reset.exact && seen.reset.moment.is_none()) || self.is_uneven() {
+        let told = seen.reset.latest.secs_since(seen.at);
+        let coarse = seen.reset.width() > COARSE * told || self.law == Law::Bucket;
+        let exact = seen.reset.exact && seen.reset.moment.is_none();
+        if !newer || exact || !coarse || self.is_uneven() {
             return;
         }
         let count = Count {
-            order: seen.order,
             at: seen.at,
             remaining: seen.remaining,
+            sent: self.sends.total() - self.sends.since(seen.order),
             doubt: self.doubt_around(origin, 2.0 * jitter),
         };
-        self.steadiness
-            .on_count(count, &self.sends, self.limit, jitter);
+        self.steadiness.on_count(count, self.limit, jitter);
         if self.is_uneven() && self.law == Law::Bucket {
             self.settle_for_sliding(seen);
         }
