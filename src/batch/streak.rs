@@ -41,9 +41,12 @@ impl Streak {
             return false;
         }
         let asks_for_a_key = matches!(why, Why::Status(401 | 403));
+        // Many things that are not there are an answer; one place that is never there is a slip.
+        let same = self.same.is_none() || self.hint == hint.unwrap_or_default();
         match hint {
             Some(hint)
-                if self.same.is_none_or(|same| same == why) && (asks_for_a_key || !self.proven) =>
+                if self.same.is_none_or(|same| same == why)
+                    && (asks_for_a_key || (same && !self.proven)) =>
             {
                 self.same = Some(why);
                 self.places.push(place);
@@ -117,6 +120,16 @@ mod tests {
             let (streak, enough) = after(&ends, false);
             assert!(!enough && streak.hint().is_none(), "{other:?}");
         }
+    }
+
+    #[test]
+    fn places_that_differ_are_what_was_asked_for() {
+        let mut streak = Streak::new(false);
+        for at in 1..=ENOUGH as u32 {
+            let hint = format!("nothing is at /items/{at}");
+            assert!(!streak.on(Why::Status(404), Place::of_line(at), Some(&hint)));
+        }
+        assert_eq!(streak.hint(), None);
     }
 
     #[test]
