@@ -98,6 +98,15 @@ impl Bracket {
         self.pace.is_finite()
     }
 
+    /// Forgets the bounds, and goes no faster than this.
+    pub(super) fn seek_anew(&mut self, pace: f64) {
+        *self = Self {
+            pace: pace.min(self.pace),
+            credit: self.credit,
+            ..Self::default()
+        };
+    }
+
     pub(super) fn middle(&self) -> f64 {
         f64::midpoint(self.low, self.high)
     }

@@ -40,10 +40,21 @@ impl Learned {
             .keys
             .iter()
             .any(|track| track.bracket == index && track.fears_ban(now));
+        let was_banned = self
+            .keys
+            .iter()
+            .any(|track| track.bracket == index && track.ban.is_some_and(|ban| ban.is_fresh(now)));
         let (budget, asked) = (self.budget.allows() && !fears_ban, self.asked_to_wait);
         let bracket = &mut self.brackets[index];
         let unheard = bracket.pace * scene.timing.heard_after() * members;
-        if !bracket.is_due(members, unheard) {
+        // After a ban a step stands until what it takes too much shows over any credit.
+        let unheard = if was_banned {
+            unheard + AFTER_BAN * bracket.pace
+        } else {
+            unheard
+        };
+        let sought = was_banned && bracket.high.is_infinite();
+        if sought || !bracket.is_due(members, unheard) {
             return None;
         }
         let from = bracket.pace;
@@ -58,7 +69,7 @@ impl Learned {
                 || room > 0.25 * bracket.pace && !fears_ban
             {
                 // Where refusals are heard late, a step too far costs more of them.
-                let most = if scene.timing.refuses_fast() {
+                let most = if scene.timing.refuses_fast() && !was_banned {
                     1.5
                 } else {
                     1.2
@@ -67,7 +78,7 @@ impl Learned {
                 bracket.pace = middle.min(most * bracket.pace);
             }
         }
-        if bracket.pace == from {
+        if bracket.pace == from && !was_banned {
             let aged = knocks == 0 && unheard < MOST_UNHEARD && bracket.is_aged(now);
             let due = knocks <= 2
                 && room <= 0.02 * bracket.pace
@@ -119,5 +130,7 @@ impl Learned {
     }
 }
 
+/// In seconds.
+const AFTER_BAN: f64 = 2.0;
 /// Sends that are refused at once where a step was too far: more are not risked for time alone.
 const MOST_UNHEARD: f64 = 4.0;

@@ -83,8 +83,10 @@ impl Budget {
 /// A ban, and what it came after. One is remembered: the next would cost its whole length again.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Ban {
-    /// So many refusals within [`Ban::WITHIN`] brought it.
+    /// So many refusals brought it …
     refusals: u32,
+    /// … within this time, in seconds, as far as is known.
+    within: f64,
     at: Time,
     /// How long before `at` it was, where that is before all time.
     older: f64,
@@ -100,6 +102,9 @@ pub(super) struct Ban {
 pub(super) struct BanMemory {
     /// So many refusals brought it.
     refusals: u32,
+    /// In seconds, within how long.
+    #[cfg_attr(feature = "serde", serde(default = "longest_within"))]
+    within: f64,
     /// In seconds, how long ago it was.
     ago: f64,
 }
@@ -107,6 +112,11 @@ pub(super) struct BanMemory {
 impl Ban {
     /// In seconds: bans seen in the wild count refusals over seconds up to a minute.
     pub(super) const WITHIN: f64 = 60.0;
+    /// In seconds, where the ban says how long it lasts and is waited out: the commonest, and a
+    /// little more. If it comes again they count for longer.
+    const SHORT: f64 = 10.5;
+    /// In seconds: after it what was let through is asked for more again.
+    const STILL: f64 = 600.0;
     /// In seconds: thirty days. A month without a ban may be another rule.
     const KEPT: f64 = 30.0 * 86_400.0;
     /// What is denied after fewer has another fault.
@@ -118,12 +128,29 @@ impl Ban {
     pub(super) fn after(refusals: u32, before: Option<Self>, now: Time) -> Option<Self> {
         (refusals >= Self::FEWEST).then(|| Self {
             refusals: before.map_or(refusals, |ban| ban.refusals.min(refusals)),
+            within: Self::WITHIN,
             at: now,
             older: 0.0,
         })
     }
 
-    /// Whether a refusal more may be risked after so many within [`Ban::WITHIN`]: one is left for
+    /// The same where the server said how long it lasts.
+    pub(super) fn that_ends(refusals: u32, before: Option<Self>, now: Time) -> Option<Self> {
+        let within = before.map_or(Self::SHORT, |_| Self::WITHIN);
+        Self::after(refusals, before, now).map(|ban| Self { within, ..ban })
+    }
+
+    /// In seconds, how long a refusal counts towards the next.
+    pub(super) fn within(&self) -> f64 {
+        self.within
+    }
+
+    /// Whether it is so fresh that nothing is worth being asked for.
+    pub(super) fn is_fresh(&self, now: Time) -> bool {
+        self.older + now.secs_since(self.at) < Self::STILL
+    }
+
+    /// Whether a refusal more may be risked after so many within its time: one is left for
     /// what nobody meant.
     pub(super) fn allows(&self, refusals: u32) -> bool {
         refusals + 2 < self.refusals
@@ -132,6 +159,7 @@ impl Ban {
     pub(super) fn remember(&self, now: Time) -> BanMemory {
         BanMemory {
             refusals: self.refusals,
+            within: self.within,
             ago: self.older + now.secs_since(self.at),
         }
     }
@@ -142,10 +170,16 @@ impl Ban {
         let known = memory.refusals >= Self::FEWEST && (0.0..Self::KEPT).contains(&older);
         known.then_some(Self {
             refusals: memory.refusals,
+            within: memory.within.clamp(1.0, Self::WITHIN),
             at: Time::START,
             older,
         })
     }
+}
+
+#[cfg(feature = "serde")]
+fn longest_within() -> f64 {
+    Ban::WITHIN
 }
 
 #[cfg(test)]

@@ -41,6 +41,8 @@ pub(super) struct KeyPace {
     /// The last send that was not refused.
     pub(super) last_accepted: Option<Time>,
     pub(super) knocks: Knocks,
+    /// In seconds, how long it was asked to wait at its last refusal; zero for nothing.
+    pub(super) last_hint: f64,
     /// It was banned for knocking.
     pub(super) ban: Option<Ban>,
     /// Denied in a row.
@@ -235,8 +237,8 @@ impl Learned {
 impl KeyPace {
     /// Whether one refusal more of what is only tried could bring the ban that was seen before.
     pub(super) fn fears_ban(&self, now: Time) -> bool {
-        let refusals = || self.knocks.count(Ban::WITHIN, now);
-        self.ban.is_some_and(|ban| !ban.allows(refusals()))
+        let refusals = |ban: &Ban| self.knocks.count(ban.within(), now);
+        self.ban.is_some_and(|ban| !ban.allows(refusals(&ban)))
     }
 }
 

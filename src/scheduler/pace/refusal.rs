@@ -6,8 +6,9 @@ use crate::scheduler::time::Time;
 
 use super::bracket::Bracket;
 use super::evidence::TICK;
+use super::knocks::Ban;
 use super::learned::{KeyPace, Learned};
-use super::window::usual_length_after;
+use super::window::asked_after;
 use super::{Changed, KNOCK_MEMORY, PERIODS, POOLED_COUNTS, Refused, Scene, Stamp, WINDOW_BLOCK};
 
 /// How long the server asked to wait, as the pace uses it.
@@ -59,6 +60,12 @@ impl Learned {
         let track = self.track(key);
         let knocks = track.knocks.count(KNOCK_MEMORY, now);
         track.knocks.push(now);
+        let banned = track.is_banned_by(hint, knocks);
+        track.last_hint = hint.map_or(0.0, |hint| hint.seconds);
+        if banned {
+            return self.on_ban(key.index(), knocks + 1, scene, now);
+        }
+        let track = self.track(key);
         if track.cut.is_some_and(|cut| stamp.at <= cut) {
             return Refused {
                 changed: None,
@@ -100,6 +107,37 @@ impl Learned {
         };
         Refused {
             changed: Some(Changed { from, to, why }),
+            same_episode: false,
+        }
+    }
+
+    /// A ban says nothing about the rate, and after it all credit is there again. Where no lower
+    /// bound was found by then, the rate is sought anew, with each refusal heard before the next
+    /// send.
+    fn on_ban(&mut self, key: usize, knocks: u32, scene: &Scene<'_>, now: Time) -> Refused {
+        let track = &mut self.keys[key];
+        track.ban = Ban::that_ends(knocks, track.ban, now);
+        track.cut = Some(now);
+        track.refused_in_a_row = 0;
+        track.evidence.forget_anchor();
+        track.evidence.blocked = false;
+        let bracket = &mut self.brackets[track.bracket];
+        let from = bracket.pace;
+        bracket.before_block = None;
+        bracket.regrowth = None;
+        if bracket.window.is_none() && bracket.low == 0.0 {
+            let heard = scene.timing.heard_after().recip();
+            bracket.seek_anew(heard);
+        } else if bracket.window.is_none() {
+            bracket.pace = bracket.pace.min(0.995 * bracket.low);
+        }
+        let changed = Changed {
+            from,
+            to: bracket.pace,
+            why: Because::RateLimited,
+        };
+        Refused {
+            changed: Some(changed),
             same_episode: false,
         }
     }
@@ -306,16 +344,24 @@ impl Learned {
 }
 
 impl KeyPace {
+    /// Whether the wait that is asked for is many times as long as the one before, after refusals
+    /// that came soon after one another: that is a ban.
+    fn is_banned_by(&self, hint: Option<Hint>, knocks: u32) -> bool {
+        let grew = hint.is_some_and(|hint| {
+            hint.seconds >= BAN_HINT && hint.seconds > BAN_GROWTH * self.last_hint
+        });
+        grew && knocks >= 1 && self.last_hint > 0.0
+    }
+
     /// Credit and refill cannot be told apart yet: half the rate so far, after a wait as long as it
     /// took to get here. It loses at most as much time as was used, and nothing if the credit is
     /// larger than what refilled meanwhile.
     fn first_refusal(&mut self, bracket: &mut Bracket, case: &Case<'_>, now: Time) {
         let scene = case.scene;
-        let accepted = self.evidence.accepted_before(case.sent).max(1.0);
-        let used = case
-            .sent
-            .secs_since(self.started.unwrap_or(case.sent))
-            .max(SOONEST);
+        let (since, accepted) = self.evidence.segment_before(case.sent);
+        let accepted = accepted.max(1.0);
+        let used = case.sent.secs_since(since).max(SOONEST);
+        let credit = bracket.credit;
         bracket.credit = bracket.credit.min(if scene.told {
             scene.served as f64 + f64::from(scene.in_flight) + 1.0
         } else {
@@ -323,6 +369,12 @@ impl KeyPace {
         });
         if bracket.is_known() {
             bracket.lower_high(case.momentary);
+            if self.ban.is_some() {
+                // What goes after a pause goes on credit, of which there is no more than at first.
+                let more = accepted - credit - 1.0;
+                bracket.raise_low((more / used).max(0.0), case.key);
+                bracket.lower_high((accepted + 1.0) / used);
+            }
             bracket.uncross(0.99);
             bracket.pace = bracket.middle();
             self.backoff = bracket.pace.recip();
@@ -382,7 +434,7 @@ impl KeyPace {
         if bracket.windowed || odd && blocked * mean > PERIODS {
             // Round lengths of a window, from the first send in it.
             let start = self.evidence.counted_since(bracket.credit, case.sent);
-            let age = usual_length_after(case.sent.secs_since(start));
+            let age = asked_after(case.sent.secs_since(start));
             self.next = start.plus_secs(age + case.scene.timing.jitter()).max(now);
         }
     }
@@ -458,6 +510,9 @@ impl Case<'_> {
 
 /// In seconds: a hint rounded more than this is no measure of a short wait.
 const COARSE: f64 = 0.1;
+/// In seconds, and times the wait before: no rate asks for that who asked for less a moment ago.
+const BAN_HINT: f64 = 5.0;
+const BAN_GROWTH: f64 = 4.0;
 /// In seconds: nothing is known of a shorter past.
 const SOONEST: f64 = 0.005;
 /// In seconds.

@@ -69,7 +69,7 @@ impl SilentWindow {
         let age = match self.longest.is_finite() {
             true if may_try => self.trial(self.shortest, jitter).unwrap_or(self.longest),
             true => self.longest,
-            false => usual_length_after(self.shortest),
+            false => asked_after(self.shortest),
         };
         match sends.reach_back(self.limit, now + AFTER) {
             Some((_, oldest)) => oldest.plus_secs(age + jitter),
@@ -97,7 +97,8 @@ impl SilentWindow {
         }
         self.quiet += 1.0;
         self.confirmed |= self.quiet >= self.limit;
-        if may_try && self.quiet >= QUIET_WINDOWS * self.limit {
+        let is_settled = self.trial(self.shortest, jitter).is_none();
+        if may_try && is_settled && self.quiet >= QUIET_WINDOWS * self.limit {
             if self.raises == 0 {
                 self.proven = self.limit;
                 // While the size is looked at, so is the length.
@@ -155,7 +156,7 @@ impl SilentWindow {
             // It has held before: a little more may do.
             1.01 * age + 2.0 * jitter
         } else {
-            usual_length_after(age)
+            asked_after(age)
         };
         Some((start, again))
     }
@@ -186,12 +187,21 @@ impl SilentWindow {
 
 /// The common length that this one is, as far as arrivals tell.
 fn usual_length_at(seconds: f64, jitter: f64) -> Option<f64> {
-    let is_it = |length: &f64| (-jitter..=4.0 * jitter).contains(&(seconds - length));
+    let is_it = |length: &f64| {
+        let late = (4.0 * jitter).max(0.002 * length + LATE + jitter);
+        (-jitter..=late).contains(&(seconds - length))
+    };
     COMMON_LENGTHS.iter().copied().find(is_it)
 }
 
+/// When to ask whether a window that is longer than this has ended, both in seconds: a little after
+/// the next length that people choose, for its first send may have arrived late.
+pub(super) fn asked_after(seconds: f64) -> f64 {
+    1.002 * usual_length_after(seconds) + LATE
+}
+
 /// The next length above this one, in seconds, that is worth a try: people choose round ones.
-pub(super) fn usual_length_after(seconds: f64) -> f64 {
+fn usual_length_after(seconds: f64) -> f64 {
     let least = LONGER * seconds;
     let usual = USUAL_LENGTHS.iter().copied().find(|&length| length > least);
     usual.unwrap_or(1.5 * seconds).min(seconds + LONGEST_STEP)
@@ -214,6 +224,8 @@ const SHORT_OF: f64 = 1.05;
 const WIDE: f64 = 0.03;
 /// Of a length that people choose: none shorter is worth a refusal.
 const SURE: f64 = 0.2;
+/// In seconds: what a first connection takes longer than the next ones, on a near network.
+const LATE: f64 = 0.005;
 const LONGER: f64 = 1.03;
 /// Of a window: who else uses it may take as much.
 const ENOUGH: f64 = 0.5;
@@ -277,7 +289,7 @@ mod tests {
         let mut window = SilentWindow::new(2.0, 0.5, 0.6);
         let sends = sent(&[0.0, 0.01]);
         let again = window.on_refused(&sends, at(0.0), 0.005, true, at(0.65));
-        assert_eq!(again, Some((at(0.0), 0.75)));
+        assert_eq!(again, Some((at(0.0), 1.002 * 0.75 + LATE)));
     }
 
     #[test]

@@ -5,7 +5,7 @@ use std::time::Duration;
 
 use http::header::{HeaderValue, RETRY_AFTER};
 
-use super::{Outage, Provider, Reply, Request};
+use super::{Outage, Provider, Reply, Request, TOO_MANY};
 
 impl Provider {
     /// Answers that have nothing to do with limits: an outage, a bad key, a ban.
@@ -32,11 +32,16 @@ impl Provider {
         if !key.is_banned(ban, now) {
             return None;
         }
+        let left = key.ban_left(now);
         self.counts.banned(request.key);
-        Some(Reply::at_once(
-            ban.status,
-            "You are blocked for sending too many requests.",
-        ))
+        let reply = Reply::at_once(ban.status, "You are blocked for sending too many requests.");
+        if ban.status != TOO_MANY {
+            return Some(reply);
+        }
+        Some(Reply {
+            headers: self.headers(request.key, Some(left), now),
+            ..reply
+        })
     }
 
     /// The place of the outage that lasts.
@@ -58,7 +63,7 @@ impl Provider {
             retry_after,
             ..
         } = self.law.outages[outage];
-        if status == 429 {
+        if status == TOO_MANY {
             self.counts.turned_away();
         } else {
             self.counts.failed(key);

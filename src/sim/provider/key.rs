@@ -61,6 +61,11 @@ impl Key {
         true
     }
 
+    /// In seconds, how long a ban lasts yet.
+    pub(super) fn ban_left(&self, now: f64) -> f64 {
+        (self.banned_until - now).max(0.0)
+    }
+
     /// Counts a refusal towards a ban.
     pub(super) fn on_refusal(&mut self, ban: Ban, now: f64) {
         self.refusals.push_back(now);

@@ -237,6 +237,9 @@ impl Provider {
         }
         if let Some(ban) = self.law.ban {
             key.on_refusal(ban, now);
+            if ban.status == TOO_MANY {
+                wait = wait.max(key.ban_left(now));
+            }
         }
         let unknown = shut.until_an_end && wait <= 0.0;
         let told = if unknown {
@@ -251,7 +254,7 @@ impl Provider {
         };
         let body = refusal_body(self.law.headers);
         Reply {
-            status: 429,
+            status: TOO_MANY,
             headers,
             body,
             delay: self.law.refusals_take,
@@ -411,6 +414,8 @@ fn account_meters(limits: &[Limit], origin: f64) -> Vec<Meter> {
         .collect()
 }
 
+/// A refusal; a ban that is answered so says until when.
+const TOO_MANY: u16 = 429;
 /// What the styles put into the body of a 429, as far as clients read it.
 fn refusal_body(style: Style) -> &'static str {
     match style {
