@@ -148,6 +148,8 @@ fn binding(name: &str) -> &'static [&'static str] {
         "a-hint-of-a-minute-is-true" => &["Hint"],
         // It is slow enough for every limit.
         "a-load-below-the-limit-waits-for-nothing" => &["Resume"],
+        // Most of its time is the ban's.
+        "a-ban-that-is-a-wait-is-met-at-most-once" => &["Hint", "Pace"],
         // Two limits at once, of which one is not reported.
         "a-knee-may-lie-below-a-reported-quota" => &["Slots", "Limit", "Quota"],
         "a-cap-and-a-bucket-may-hide-together" => &["Limit", "Pace"],
