@@ -245,10 +245,12 @@ impl Ceilings {
         Gate::at(until.unwrap_or(now), Reason::Ceiling, now)
     }
 
-    /// The moment before which an ask of this cost surely cannot pass: what has started stays in
-    /// its windows. What was granted and has not started may still be given back.
+    /// The moment before which an ask of this cost surely cannot pass: a request that has started
+    /// stays in its windows. What was granted and has not started may still be given back, and so
+    /// may tokens that were not used.
     pub(crate) fn opens(&self, cost: &Cost, now: Time) -> Time {
-        let certain = self.rates.iter().filter(|rate| rate.pending == 0);
+        let is_certain = |rate: &&Rate| rate.counts_requests() && rate.pending == 0;
+        let certain = self.rates.iter().filter(is_certain);
         let opens = certain.map(|rate| rate.ready(rate.cost(cost), now));
         opens.max().unwrap_or(now).max(now)
     }
