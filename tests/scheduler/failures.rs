@@ -1,24 +1,10 @@
 //! What other limiters were seen to do to those who wait and to their keys. None of it happens here.
 
-use paceline::scheduler::concurrency::{Concurrency, FixedSettings};
 use paceline::scheduler::events::{GaveUp, Refusal, Verdict};
-use paceline::scheduler::pace::PaceSettings;
-use paceline::{Ask, Cost, Penalty, Settings, Time};
+use paceline::{Ask, Cost, Penalty, Time};
 
 use crate::support::machine::{Machine, answer, at, fingerprint, refused, secs, served};
-
-/// Nothing is learned: so many in flight per key, and these hard rates per key.
-fn fixed(limit: u32, ceilings: &[&str]) -> Settings {
-    let mut settings = Settings::default();
-    let mut fixed = FixedSettings::default();
-    fixed.limit = limit;
-    settings.concurrency = Concurrency::Fixed(fixed);
-    settings.pace = PaceSettings::Off;
-    settings.max_wait = None;
-    let rates = ceilings.iter().map(|text| text.parse().expect("a rate"));
-    settings.ceilings = rates.collect();
-    settings
-}
+use crate::support::service::fixed;
 
 /// When each of the next grants leaves; each is answered after so many seconds.
 fn starts(machine: &mut Machine, count: usize, takes: f64) -> Vec<f64> {

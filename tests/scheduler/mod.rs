@@ -1,5 +1,6 @@
 //! The machine as a whole: events and times in, grants out.
 
+mod admission;
 mod explain;
 mod failures;
 mod fairness;
@@ -7,5 +8,6 @@ mod groups;
 mod mode;
 mod order;
 mod properties;
+mod reserve;
 mod scopes;
 mod verdicts;

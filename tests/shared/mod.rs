@@ -10,6 +10,7 @@ mod provider;
 #[cfg(feature = "cli")]
 mod replicas;
 mod server;
+mod slots;
 mod slow;
 mod suite;
 mod telling;

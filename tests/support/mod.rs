@@ -1,3 +1,4 @@
 //! What keeps a test at three lines.
 
 pub(crate) mod machine;
+pub(crate) mod service;
