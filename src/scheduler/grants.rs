@@ -31,6 +31,27 @@ pub(super) struct Attempt {
     pub(super) paid: Option<Paid>,
 }
 
+/// Why no key can serve an ask now.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Shut {
+    /// When the first of its keys opens.
+    pub(super) until: Time,
+    /// What that one waits for.
+    pub(super) reason: Reason,
+    /// No other may open before: else nothing is certain, whatever the first waits for.
+    pub(super) is_certain: bool,
+}
+
+impl Shut {
+    pub(super) fn new(until: Time, reason: Reason) -> Self {
+        Self {
+            until,
+            reason,
+            is_certain: is_certain(reason),
+        }
+    }
+}
+
 /// Everything that says "not before", for one poll.
 struct Gates<'a> {
     keys: &'a KeyPool,
@@ -45,16 +66,11 @@ struct Gates<'a> {
 
 impl Gates<'_> {
     /// The key that can serve an ask now, or when and why not.
-    fn choose_key(
-        &mut self,
-        entry: &Entry,
-        lane: LaneId,
-        now: Time,
-    ) -> Result<KeyId, (Time, Reason)> {
+    fn choose_key(&mut self, entry: &Entry, lane: LaneId, now: Time) -> Result<KeyId, Shut> {
         let provider = Gate::at(self.overloaded_until, Reason::Hint, now)
             .and(self.provider_ceilings.gate(&entry.cost, now));
         if let Gate::Shut { until, reason } = provider {
-            return Err((until, reason));
+            return Err(Shut::new(until, reason));
         }
         let kept = self
             .reserve
@@ -64,10 +80,8 @@ impl Gates<'_> {
             _ => 0,
         };
         let mut best: Option<(u64, KeyId)> = None;
-        let mut soonest = (Time::NEVER, Reason::Fault);
-        // Of a key that may open at any moment: then nothing is certain, whatever the others wait
-        // for.
-        let mut open_soon = None;
+        let mut soonest = Shut::new(Time::NEVER, Reason::Fault);
+        let mut all_certain = true;
         let mut opens: SmallVec<[Time; 8]> = SmallVec::new();
         for key in self.keys.ids().skip(whole) {
             if lane.pin.is_some_and(|pin| pin != key) {
@@ -88,23 +102,20 @@ impl Gates<'_> {
                     }
                 }
                 Gate::Shut { until, reason } => {
-                    if until < soonest.0 || (until == soonest.0 && reason != Reason::Fault) {
-                        soonest = (until, reason);
+                    let also = until == soonest.until && reason != Reason::Fault;
+                    if until < soonest.until || also {
+                        soonest = Shut::new(until, reason);
                     }
-                    if !is_certain(reason) {
-                        open_soon.get_or_insert(reason);
-                    }
+                    all_certain &= is_certain(reason);
                 }
             }
         }
         if let (Some(_), Some(reserve), None) = (best, kept, lane.pin)
             && let Gate::Shut { until, reason } = reserve.keys(opens, now)
         {
-            return Err((until, reason));
+            return Err(Shut::new(until, reason));
         }
-        if let (true, Some(reason)) = (is_certain(soonest.1), open_soon) {
-            soonest.1 = reason;
-        }
+        soonest.is_certain &= all_certain;
         best.map(|(_, key)| key).ok_or(soonest)
     }
 
@@ -165,7 +176,7 @@ impl Scheduler {
         ticket: Ticket,
         lane: LaneId,
         now: Time,
-    ) -> Result<KeyId, (Time, Reason)> {
+    ) -> Result<KeyId, Shut> {
         let entry = self.queue.entry(ticket).expect("a head is alive");
         let mut gates = Gates {
             keys: &self.keys,

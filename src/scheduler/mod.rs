@@ -52,7 +52,7 @@ use allowance::Allowances;
 use ceiling::Ceilings;
 use control::Control;
 use events::{Change, Fingerprint, Grant, KeyId, Name, Reason, Refusal, Ticket, What};
-use grants::Attempt;
+use grants::{Attempt, Shut};
 use keys::KeyPool;
 use mode::{Mode, Observed};
 use names::Names;
@@ -93,7 +93,7 @@ pub struct Scheduler {
     /// Overloads in a row, and until when the provider as a whole rests for them.
     overload: Overload,
     /// Kept between polls so that a poll allocates nothing.
-    shut_lanes: Vec<(u32, Time, Reason)>,
+    shut_lanes: Vec<(u32, Shut)>,
     /// Where attempts must be bought.
     allowances: Option<Box<Allowances>>,
     /// What other processes are to be told.
@@ -255,7 +255,7 @@ impl Scheduler {
             let chosen = if self.settings.mode == Mode::Enforce {
                 self.choose_key(ticket, id, now)
             } else {
-                let gone = (Time::NEVER, Reason::Fault);
+                let gone = Shut::new(Time::NEVER, Reason::Fault);
                 self.pass(ticket, id, now).ok_or(gone)
             };
             match chosen {
@@ -263,29 +263,29 @@ impl Scheduler {
                     granted = Some((ticket, key));
                     break;
                 }
-                Err((until, reason)) => {
-                    next_gate = next_gate.min(until);
-                    shut.push((lane, until, reason));
+                Err(why) => {
+                    next_gate = next_gate.min(why.until);
+                    shut.push((lane, why));
                 }
             }
         }
         if granted.is_none() {
             self.queue.settle();
         }
-        for &(lane, until, reason) in &shut {
+        for &(lane, why) in &shut {
             let version = self.version;
             let lane = self.queue.lane_at_mut(lane);
-            lane.shut_until = until;
+            lane.shut_until = why.until;
             lane.shut_at = version;
-            lane.shut_reason = Some(reason);
-            lane.known_until = if is_certain(reason) {
-                until
+            lane.shut_reason = Some(why.reason);
+            lane.known_until = if why.is_certain {
+                why.until
             } else {
                 Time::START
             };
         }
-        if let Some(&(_, _, reason)) = shut.first() {
-            self.waits_for = Some(reason);
+        if let Some((_, why)) = shut.first() {
+            self.waits_for = Some(why.reason);
         }
         self.shut_lanes = shut;
         self.next_gate = next_gate;

@@ -195,8 +195,8 @@ impl Scheduler {
     pub(super) fn pass(&mut self, ticket: Ticket, lane: LaneId, now: Time) -> Option<KeyId> {
         if self.settings.mode == Mode::Observe {
             self.observed.passed += 1;
-            if let Err((until, reason)) = self.choose_key(ticket, lane, now) {
-                self.observed.hold(reason, until, now);
+            if let Err(shut) = self.choose_key(ticket, lane, now) {
+                self.observed.hold(shut.reason, shut.until, now);
             }
         }
         self.keys_of(lane)

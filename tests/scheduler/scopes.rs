@@ -1,9 +1,9 @@
 //! Whom a refusal stops: a bucket, a key, or all keys of an account.
 
-use paceline::scheduler::events::{KeyId, Outcome, Verdict};
+use paceline::scheduler::events::{KeyId, Outcome, Reason, Verdict};
 use paceline::{Ask, Settings};
 
-use crate::support::machine::{Machine, answer, at, served};
+use crate::support::machine::{Machine, answer, at, refused, secs, served};
 
 fn machine(keys: u8) -> Machine {
     Machine::new(Settings::default(), keys)
@@ -127,4 +127,32 @@ fn a_refused_key_takes_no_ask_along_that_waits_for_a_slot_of_another() {
         current = machine.next_grant();
     }
     assert!(done >= asks.len() - 1, "{done} of {}", asks.len());
+}
+
+#[test]
+fn the_reason_is_of_the_key_that_opens_first_and_a_busy_key_makes_it_uncertain() {
+    let mut settings = Settings::default();
+    settings.key_concurrency = 1;
+    let mut machine = Machine::new(settings, 2);
+    machine.submit(Ask::new());
+    machine.submit(Ask::new());
+    let (busy, refused_on) = (machine.next_grant().unwrap(), machine.next_grant().unwrap());
+    machine.settle(refused_on.ticket, &refused(20));
+    assert!(machine.grant().is_none());
+    // The refused key opens at a known moment; the busy one may open before.
+    let hurried = machine.submit(Ask::new().deadline(secs(5.0)));
+    assert!(machine.grant().is_none());
+    assert_eq!(machine.refusal(), None);
+    let explanation = machine.scheduler.explain(machine.now);
+    let head = explanation.head().unwrap();
+    assert_eq!(head.waits_for, Some(Reason::Hint));
+    assert!(head.opens.unwrap() >= secs(19.0));
+    machine.settle(busy.ticket, &served());
+    let next = machine.next_grant().unwrap();
+    assert_eq!(next.key, busy.key);
+    machine.settle(next.ticket, &served());
+    assert_eq!(
+        machine.next_grant().map(|grant| grant.ticket),
+        Some(hurried)
+    );
 }

@@ -212,3 +212,28 @@ const FEW: f64 = 4.0;
 const BURST: f64 = 2.0;
 /// Of a window's length: a refusal at its end that jitter may have caused.
 const SHORT_BLOCK: f64 = 0.1;
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn block(held: f64, began: f64, refused: f64, in_a_row: u32) -> Block {
+        Block {
+            held,
+            sent: held,
+            began,
+            refused,
+            ended: refused + 0.1,
+            last_refused: Time::from_secs_f64(refused),
+            in_a_row,
+        }
+    }
+
+    #[test]
+    fn a_block_of_many_periods_is_no_rates() {
+        assert!(block(100.0, 0.5, 0.9, 4).is_no_rates());
+        assert!(!block(100.0, 0.5, 0.51, 4).is_no_rates(), "two periods");
+        assert!(!block(100.0, 0.5, 0.9, 1).is_no_rates(), "refused twice");
+        assert!(!block(3.0, 0.5, 9.0, 4).is_no_rates(), "too few to tell");
+    }
+}

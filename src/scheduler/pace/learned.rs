@@ -36,7 +36,6 @@ pub(super) struct KeyPace {
     pub(super) refused_in_a_row: u32,
     /// Refusals of what was sent before belong to the episode that ended here.
     pub(super) cut: Option<Time>,
-    pub(super) started: Option<Time>,
     pub(super) last_sent: Option<Time>,
     /// The last send that was not refused.
     pub(super) last_accepted: Option<Time>,
@@ -139,7 +138,6 @@ impl Learned {
         let pace = self.rate(key);
         let track = self.track(key);
         let before = track.last_accepted.replace(now);
-        track.started.get_or_insert(now);
         let last = track.last_sent.replace(now);
         let index = track.bracket;
         let track = &mut self.keys[key.index()];

@@ -138,7 +138,6 @@ impl Learned {
             track.evidence.pace_changed();
             if !known {
                 track.evidence.forget_anchor();
-                track.started = None;
             }
             if over {
                 track.refused_in_a_row = 0;

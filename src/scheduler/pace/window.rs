@@ -293,6 +293,16 @@ mod tests {
     }
 
     #[test]
+    fn a_length_that_people_choose_is_tried_before_the_middle() {
+        let window = SilentWindow::new(10.0, 0.9, 1.6);
+        assert_eq!(window.trial(0.9, 0.005), Some(1.0));
+        assert_eq!(window.trial(1.1, 0.005), Some(1.35));
+        assert_eq!(window.trial(1.59, 0.005), None);
+        // Of a minute nearly sure: a little less is not worth a refusal.
+        assert_eq!(SilentWindow::new(10.0, 50.0, 60.0).trial(50.0, 0.005), None);
+    }
+
+    #[test]
     fn round_lengths_are_tried_first() {
         assert_eq!(usual_length_after(46.0), 60.0);
         assert_eq!(usual_length_after(59.9), 90.0);
