@@ -352,6 +352,7 @@ mod tests {
     fn a_ceiling_goes_on_where_it_was() {
         let settings = Settings {
             ceilings: vec!["2/1h".parse().expect("a ceiling")],
+            max_wait: None,
             ..Settings::default()
         };
         let mut first = scheduler(settings.clone(), &[key(1)]);
