@@ -171,12 +171,17 @@ impl Scheduler {
     }
 
     /// Replaces the keys. Those that stay keep their state; asks pinned to one that goes are
-    /// refused when their turn comes.
+    /// refused when their turn comes. Whoever waits for the end of a refusal goes on a new one.
     pub fn set_keys(&mut self, keys: &[Fingerprint]) {
         let anonymous = [Fingerprint::ANONYMOUS];
+        let known = self.keys.len();
         self.keys
             .set(if keys.is_empty() { &anonymous } else { keys });
         self.equip_keys();
+        if self.keys.len() > known {
+            let keys = &self.keys;
+            self.queue.wake_barred(|key| keys.rest_until(key));
+        }
         self.version += 1;
     }
 

@@ -420,3 +420,17 @@ fn a_refusal_rests_the_bucket_that_the_caller_named_and_the_key_once_a_second_is
         machine.now
     );
 }
+
+#[test]
+fn a_refused_request_goes_on_a_key_that_comes_meanwhile() {
+    let mut machine = machine(1);
+    let ticket = machine.submit(Ask::new());
+    let old = machine.grant().expect("a grant").key;
+    machine.settle(ticket, &refused(60));
+    machine.now = at(5.0);
+    machine.scheduler.set_keys(&[fingerprint(9)]);
+    let again = machine.next_grant().expect("on the new key");
+    assert_eq!(again.ticket, ticket);
+    assert_ne!(again.key, old);
+    assert!(machine.now < at(6.0), "at {:?}", machine.now);
+}

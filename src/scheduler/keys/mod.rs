@@ -168,6 +168,11 @@ impl KeyPool {
         (key.parked_until > now).then_some((key.parked_until, key.park_reason))
     }
 
+    /// Until when a key rests, or rested, as a whole.
+    pub(crate) fn rest_until(&self, id: KeyId) -> Time {
+        self.key(id).parked_until
+    }
+
     /// The buckets of a key that rest, and until when.
     pub(crate) fn bucket_rests(
         &self,

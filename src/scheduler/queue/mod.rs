@@ -19,7 +19,7 @@ use std::collections::{BTreeSet, HashMap};
 use slab::Slab;
 use smallvec::SmallVec;
 
-use super::events::{Name, Priority, Ticket};
+use super::events::{KeyId, Name, Priority, Ticket};
 use super::explain::{ClassDepth, TenantDepth};
 use super::time::Time;
 pub(crate) use entry::{Entry, Newcomer, Place};
@@ -201,6 +201,20 @@ impl SlotQueue {
             }
             self.asleep.pop_first();
             self.enter_lane(slot);
+        }
+    }
+
+    /// There is another key: wakes those who sleep only until one that refused them is free again.
+    /// `rests` says until when a key rests.
+    pub(crate) fn wake_barred(&mut self, rests: impl Fn(KeyId) -> Time) {
+        let is_freed = |&(until, slot): &(Time, u32)| {
+            let mut barred = self.entries[slot as usize].barred.iter();
+            barred.any(|&(key, barred)| until == barred.max(rests(key)))
+        };
+        let freed: Vec<_> = self.asleep.iter().copied().filter(is_freed).collect();
+        for sleeper in freed {
+            self.asleep.remove(&sleeper);
+            self.enter_lane(sleeper.1);
         }
     }
 
