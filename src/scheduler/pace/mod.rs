@@ -8,6 +8,7 @@ use super::timing::Timing;
 
 mod block;
 mod bracket;
+mod case;
 mod evidence;
 mod grouping;
 mod heard;

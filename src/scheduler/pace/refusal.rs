@@ -5,11 +5,11 @@ use crate::scheduler::events::{Because, KeyId};
 use crate::scheduler::time::Time;
 
 use super::bracket::Bracket;
+use super::case::{BURST_CREDIT, Case};
 use super::evidence::TICK;
 use super::knocks::Ban;
 use super::learned::{KeyPace, Learned};
-use super::window::asked_after;
-use super::{Changed, KNOCK_MEMORY, PERIODS, POOLED_COUNTS, Refused, Scene, Stamp, WINDOW_BLOCK};
+use super::{Changed, KNOCK_MEMORY, Refused, Scene, Stamp};
 
 /// How long the server asked to wait, as the pace uses it.
 #[derive(Clone, Copy, Debug)]
@@ -17,25 +17,6 @@ struct Hint {
     seconds: f64,
     /// Whole seconds: up to a second longer than it needs to be.
     coarse: bool,
-}
-
-/// A refusal in its circumstances.
-struct Case<'a> {
-    key: usize,
-    sent: Time,
-    /// Requests in flight on all keys when it was sent.
-    in_flight: u32,
-    /// The pace of this very send, which may have been sent early.
-    momentary: f64,
-    /// Seconds since the last accepted send.
-    gap: f64,
-    /// Refusals of this key in the last seconds, this one not counted.
-    knocks: u32,
-    asked_to_wait: bool,
-    alone: bool,
-    /// Every key that shares the bracket is refused.
-    all_blocked: bool,
-    scene: &'a Scene<'a>,
 }
 
 impl Learned {
@@ -352,160 +333,6 @@ impl KeyPace {
         });
         grew && knocks >= 1 && self.last_hint > 0.0
     }
-
-    /// Credit and refill cannot be told apart yet: half the rate so far, after a wait as long as it
-    /// took to get here. It loses at most as much time as was used, and nothing if the credit is
-    /// larger than what refilled meanwhile.
-    fn first_refusal(&mut self, bracket: &mut Bracket, case: &Case<'_>, now: Time) {
-        let scene = case.scene;
-        let (since, accepted) = self.evidence.segment_before(case.sent);
-        let accepted = accepted.max(1.0);
-        let used = case.sent.secs_since(since).max(SOONEST);
-        let credit = bracket.credit;
-        bracket.credit = bracket.credit.min(if scene.told {
-            scene.served as f64 + f64::from(scene.in_flight) + 1.0
-        } else {
-            accepted
-        });
-        if bracket.is_known() {
-            bracket.lower_high(case.momentary);
-            if self.ban.is_some() {
-                // What goes after a pause goes on credit, of which there is no more than at first.
-                let more = accepted - credit - 1.0;
-                bracket.raise_low((more / used).max(0.0), case.key);
-                bracket.lower_high((accepted + 1.0) / used);
-            }
-            bracket.uncross(0.99);
-            bracket.pace = bracket.middle();
-            self.backoff = bracket.pace.recip();
-        } else {
-            let others = f64::from(case.in_flight) + 1.0;
-            let flow = scene
-                .timing
-                .answer()
-                .map_or(0.0, |a| others / a.max(TICK) / scene.keys as f64);
-            bracket.high = (accepted / used).max(flow);
-            bracket.low = 0.0;
-            bracket.pace = 0.5 * bracket.high;
-            self.backoff = used.max(SHORTEST_BACKOFF);
-        }
-        self.next = now.plus_secs(self.backoff);
-    }
-
-    /// Refused again before anything was accepted: wait longer.
-    fn refused_again(&mut self, bracket: &mut Bracket, case: &Case<'_>, now: Time) {
-        let anchor = self.evidence.anchor.unwrap_or(case.sent);
-        let early = case.sent.secs_since(anchor) < 0.9 * self.backoff;
-        self.refused_in_a_row += 1;
-        if self.refused_in_a_row >= 2 || bracket.credit < SINGLE_CREDIT {
-            bracket.lower_high(case.momentary);
-        }
-        let (since, sent) = self.evidence.segment_before(case.sent);
-        let mean = (sent + 1.0) / case.sent.secs_since(since).max(TICK);
-        if case.alone || bracket.credit < SINGLE_CREDIT {
-            bracket.high = bracket.high.min(1.02 * mean).max(0.5 * bracket.low);
-        }
-        let blocked = case.sent.secs_since(self.evidence.block_began);
-        // What all keys are refused for is no matter of one that took the others' share.
-        let counts = case.alone || bracket.credit < SINGLE_CREDIT || case.all_blocked;
-        if counts && blocked * mean > WINDOW_BLOCK && blocked > 0.25 * self.backoff {
-            bracket.windowed = true;
-        }
-        if bracket.windowed && case.all_blocked {
-            bracket.high = 1.02 * mean;
-        }
-        bracket.uncross(0.98);
-        if !early {
-            let growth = if bracket.windowed { 1.4 } else { 2.0 };
-            self.backoff = (growth * self.backoff)
-                .max(case.momentary.recip())
-                .min(LONGEST_BACKOFF);
-        }
-        bracket.pace = if bracket.windowed {
-            bracket.low = bracket.low.min(0.9 * bracket.high);
-            0.97 * bracket.high
-        } else if case.must_be_still() {
-            bracket.low.max(0.25 * bracket.high)
-        } else {
-            bracket.middle()
-        };
-        self.next = now.plus_secs(self.backoff);
-        let odd = counts && self.refused_in_a_row >= 3 && bracket.credit >= BURST_CREDIT;
-        if bracket.windowed || odd && blocked * mean > PERIODS {
-            // Round lengths of a window, from the first send in it.
-            let start = self.evidence.counted_since(bracket.credit, case.sent);
-            let age = asked_after(case.sent.secs_since(start));
-            self.next = start.plus_secs(age + case.scene.timing.jitter()).max(now);
-        }
-    }
-
-    /// Refused after some were accepted: both bounds follow from the count.
-    fn refused_after(&mut self, bracket: &mut Bracket, case: &Case<'_>, now: Time) {
-        let jitter = case.scene.timing.jitter();
-        let evidence = &self.evidence;
-        let accepted = evidence.accepted_before(case.sent);
-        let counts = case.alone || accepted >= POOLED_COUNTS;
-        let low = evidence.low(jitter, case.sent).unwrap_or(0.0);
-        let high = if counts {
-            evidence.high(jitter, case.sent)
-        } else {
-            f64::INFINITY
-        };
-        self.refused_in_a_row = 0;
-        bracket.lower_high(case.momentary.max(low));
-        if high <= 1.02 * evidence.slowest {
-            bracket.lower_high(high);
-        } else if bracket.credit < SINGLE_CREDIT {
-            bracket.lower_high((case.gap - jitter).max(TICK).recip());
-        }
-        let contradicts_others = bracket.low_of.is_some_and(|of| of != case.key);
-        if bracket.low >= 0.99 * bracket.high
-            && contradicts_others
-            && accepted >= 3.0
-            && bracket.high < 0.8 * bracket.low
-        {
-            bracket.odd = true;
-            bracket.low = 0.0;
-        } else {
-            bracket.uncross(0.99);
-        }
-        if counts {
-            bracket.raise_low(low, case.key);
-        }
-        bracket.pace = case.pace_within(bracket);
-        self.backoff = if bracket.windowed {
-            4.0 / bracket.pace
-        } else {
-            0.0
-        };
-        // The level at an anchor lies anywhere below one: one period may be refused by the fraction.
-        self.next = now.plus_secs((1.5 / bracket.pace).max(self.backoff));
-    }
-}
-
-impl Case<'_> {
-    /// Where between its bounds the pace goes: lower the more often the key was refused of late.
-    fn pace_within(&self, bracket: &Bracket) -> f64 {
-        let knocks = self.knocks + u32::from(self.asked_to_wait);
-        let wide = bracket.is_wider(0.04);
-        let near_low = 0.995 * bracket.low;
-        if self.asked_to_wait && knocks >= 3 {
-            near_low.max(0.25 * bracket.high)
-        } else if knocks >= 3 && bracket.low > 0.6 * bracket.high
-            || knocks >= 2 && bracket.low > 0.9 * bracket.high
-        {
-            near_low
-        } else if !wide || knocks == 2 && bracket.low > 0.4 * bracket.high {
-            bracket.quarter()
-        } else {
-            bracket.middle()
-        }
-    }
-
-    /// A server that asked to wait counts its refusals, and may ban.
-    fn must_be_still(&self) -> bool {
-        self.asked_to_wait && self.knocks + 1 >= 3
-    }
 }
 
 /// In seconds: a hint rounded more than this is no measure of a short wait.
@@ -513,16 +340,6 @@ const COARSE: f64 = 0.1;
 /// In seconds, and times the wait before: no rate asks for that who asked for less a moment ago.
 const BAN_HINT: f64 = 5.0;
 const BAN_GROWTH: f64 = 4.0;
-/// In seconds: nothing is known of a shorter past.
-const SOONEST: f64 = 0.005;
-/// In seconds.
-const SHORTEST_BACKOFF: f64 = 0.01;
-/// In seconds: a minute is the commonest window.
-const LONGEST_BACKOFF: f64 = 60.0;
-/// A credit below it is a minimum interval: nothing is saved up, and gaps count one by one.
-const SINGLE_CREDIT: f64 = 1.5;
-/// With less the waits between refusals are too short for the keys to wait for one another.
-const BURST_CREDIT: f64 = 4.0;
 /// A probe that was refused after fewer than this says nothing about the pace before it.
 const PROBE_COUNTS: f64 = 8.0;
 /// Refusals in a row of one key of a group: by chance 4^-3 for four keys.
