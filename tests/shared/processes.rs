@@ -57,6 +57,13 @@ impl Fleet {
         self.runs[name].id()
     }
 
+    /// Starts several runs of so many requests each.
+    fn start(&mut self, runs: usize, count: usize, store: &str, options: &[&str]) {
+        for _ in 0..runs {
+            self.run(count, store, options);
+        }
+    }
+
     /// Waits until every run has ended, and says that all of them succeeded.
     fn all_succeed(mut self) -> Provider {
         for mut run in self.runs.drain(..) {
@@ -106,9 +113,7 @@ fn eight_processes_keep_one_limit() {
     // SS-01: counters without an end came back the next day.
     let server = Server::start(Kind::Valkey);
     let mut fleet = Fleet::new(Duration::ZERO);
-    for _ in 0..8 {
-        fleet.run(15, &server.url(), &EXACT);
-    }
+    fleet.start(8, 15, &server.url(), &EXACT);
     let provider = fleet.all_succeed();
     provider.assert_at_most(30, SECOND);
     // Four windows of 1.25 s, less the last.
@@ -125,9 +130,7 @@ fn eight_processes_keep_one_limit() {
 fn two_processes_on_an_old_redis_keep_one_limit() {
     let server = Server::start(Kind::OldRedis);
     let mut fleet = Fleet::new(Duration::ZERO);
-    for _ in 0..2 {
-        fleet.run(45, &server.url(), &EXACT);
-    }
+    fleet.start(2, 45, &server.url(), &EXACT);
     let provider = fleet.all_succeed();
     provider.assert_at_most(30, SECOND);
 }
@@ -201,9 +204,7 @@ fn a_process_that_was_halted_past_its_lease_borrows_anew() {
 fn a_store_that_restarts_empty_lets_no_window_exceed_the_limit() {
     let mut server = Server::start(Kind::Valkey);
     let mut fleet = Fleet::new(Duration::ZERO);
-    for _ in 0..3 {
-        fleet.run(40, &server.url(), &EXACT);
-    }
+    fleet.start(3, 40, &server.url(), &EXACT);
     fleet.wait_for(40);
     server.stop();
     pause(Duration::from_millis(700));
@@ -216,9 +217,7 @@ fn a_store_that_restarts_empty_lets_no_window_exceed_the_limit() {
 fn a_flushed_store_lets_no_window_exceed_the_limit() {
     let server = Server::start(Kind::OldRedis);
     let mut fleet = Fleet::new(Duration::ZERO);
-    for _ in 0..3 {
-        fleet.run(40, &server.url(), &EXACT);
-    }
+    fleet.start(3, 40, &server.url(), &EXACT);
     for count in [20, 50, 80] {
         fleet.wait_for(count);
         server.command(&["FLUSHALL"]);
@@ -233,9 +232,7 @@ fn a_store_that_is_halted_costs_no_window_its_limit() {
     // SS-24: a store that accepted connections and never answered held every call up for ever.
     let server = Server::start(Kind::Valkey);
     let mut fleet = Fleet::new(Duration::ZERO);
-    for _ in 0..3 {
-        fleet.run(40, &server.url(), &EXACT);
-    }
+    fleet.start(3, 40, &server.url(), &EXACT);
     for count in [40, 80] {
         fleet.wait_for(count);
         server.signal("STOP");
@@ -250,9 +247,7 @@ fn a_store_that_is_halted_costs_no_window_its_limit() {
 fn a_store_that_cannot_write_lets_nothing_through() {
     let server = Server::start(Kind::Valkey);
     let mut fleet = Fleet::new(Duration::ZERO);
-    for _ in 0..2 {
-        fleet.run(50, &server.url(), &EXACT);
-    }
+    fleet.start(2, 50, &server.url(), &EXACT);
     fleet.wait_for(30);
     server.command(&["REPLICAOF", "127.0.0.1", "1"]);
     pause(Duration::from_millis(1500));
@@ -270,9 +265,7 @@ fn without_a_store_each_process_keeps_to_its_share() {
     let mut server = Server::start(Kind::Valkey);
     let mut fleet = Fleet::new(Duration::ZERO);
     let options = ["--rate", "30/1s+25%"];
-    for _ in 0..3 {
-        fleet.run(60, &server.url(), &options);
-    }
+    fleet.start(3, 60, &server.url(), &options);
     fleet.wait_for(60);
     server.stop();
     let provider = fleet.all_succeed();
@@ -291,9 +284,7 @@ fn a_slow_way_to_the_store_that_breaks_now_and_then_breaks_no_limit() {
     let server = Server::start(Kind::Valkey);
     let proxy = Proxy::start(server.port());
     let mut fleet = Fleet::new(Duration::ZERO);
-    for _ in 0..3 {
-        fleet.run(40, &proxy.url(), &EXACT);
-    }
+    fleet.start(3, 40, &proxy.url(), &EXACT);
     for (count, delay) in [(20, 60), (50, 400), (52, 20)] {
         fleet.wait_for(count);
         proxy.delay.store(delay, Ordering::SeqCst);
