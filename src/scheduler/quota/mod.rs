@@ -211,6 +211,7 @@ impl Ledger {
             };
             explained |= refused && told.remaining < least.max(f64::MIN_POSITIVE);
             quota.advance(timing, now);
+            explained |= refused && quota.was_just_back(spend.at);
             let origin = Origin {
                 order: spend.order,
                 at: spend.at,

@@ -92,6 +92,8 @@ pub(super) struct Quota {
     /// other: one of them asks, more would only be refused.
     scouts: u32,
     scouts_rest_until: Time,
+    /// When some of it was last taken to be back after none was.
+    back_at: Option<Time>,
     /// Answers in a row that told another quota in its place.
     untold: u32,
     /// How many of those say that it no longer holds.
@@ -178,6 +180,7 @@ impl Quota {
             hinted: false,
             scouts: 0,
             scouts_rest_until: Time::START,
+            back_at: None,
             untold: 0,
             denied: 0,
             amiss: 0.0,
@@ -267,6 +270,7 @@ impl Quota {
     /// Brings the level up to `now`.
     pub(super) fn advance(&mut self, timing: &Timing, now: Time) {
         let jitter = timing.jitter();
+        let before = self.level;
         match self.law {
             Law::Unknown => {
                 // One request that was alone in what it used: at its reset all is back, whatever
@@ -293,6 +297,20 @@ impl Quota {
             Law::Fixed => self.roll_over(timing, now),
         }
         self.at = now;
+        self.note_return(before, now);
+    }
+
+    fn note_return(&mut self, before: f64, now: Time) {
+        if before < 1.0 && self.level >= 1.0 {
+            self.back_at = Some(now);
+        }
+    }
+
+    /// Whether a request sent at `sent` relied on a window that had only just been taken to be over.
+    pub(super) fn was_just_back(&self, sent: Time) -> bool {
+        let window = matches!(self.law, Law::Sliding | Law::Fixed);
+        let apart = |back: Time| sent.secs_since(back).abs();
+        window && self.back_at.is_some_and(|back| apart(back) < JUST)
     }
 
     fn take_back(&mut self, back: f64) {
@@ -342,6 +360,19 @@ impl Quota {
 
     /// Takes a reading in. Needs an up-to-date level.
     pub(super) fn on_reading(
+        &mut self,
+        told: &Told,
+        span: Span,
+        origin: &Origin,
+        timing: &mut Timing,
+        now: Time,
+    ) {
+        let before = self.level;
+        self.take_reading(told, span, origin, timing, now);
+        self.note_return(before, now);
+    }
+
+    fn take_reading(
         &mut self,
         told: &Told,
         span: Span,
@@ -465,6 +496,9 @@ const FEW: f64 = 2.0;
 const FIRST_TRIES: f64 = 2.0;
 const TRIES_PER_SEND: f64 = 0.005;
 const MOST_TRIES: f64 = 4.0;
+/// In seconds: a refusal of what was sent so soon after a window was taken to be over says that it
+/// was not, whatever is left when the refusal is written.
+const JUST: f64 = 0.1;
 /// What requests cost varies by request, and drifts slowly.
 const COST_WEIGHT: f64 = 0.1;
 /// In seconds: the least time between two scouts, doubled for each that changed nothing.
