@@ -156,3 +156,35 @@ fn the_reason_is_of_the_key_that_opens_first_and_a_busy_key_makes_it_uncertain()
         Some(hurried)
     );
 }
+
+#[test]
+fn a_quota_that_only_a_refusal_told_is_over_at_its_end() {
+    for headers in [
+        &[("retry-after", "2"), ("x-ratelimit-remaining", "0")][..],
+        &[("ratelimit", "\"d\";r=0;t=2")],
+        &[
+            ("x-ratelimit-limit", "10"),
+            ("x-ratelimit-remaining", "0"),
+            ("x-ratelimit-reset-after", "2"),
+        ],
+        &[("x-ratelimit-remaining", "0")],
+    ] {
+        let mut machine = Machine::new(Settings::default(), 1);
+        let first = machine.submit(Ask::new());
+        machine.grant().expect("a grant");
+        machine.settle(first, &answer(429, headers, ""));
+        for _ in 0..40 {
+            machine.submit(Ask::new());
+        }
+        for n in 0..41 {
+            let grant = machine.next_grant().expect("a grant");
+            machine.now = machine.now + secs(0.02);
+            machine.settle(grant.ticket, &served());
+            assert!(
+                machine.now < at(12.0),
+                "{headers:?}: {n} were served by {:?}",
+                machine.now
+            );
+        }
+    }
+}

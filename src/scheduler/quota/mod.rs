@@ -8,7 +8,7 @@ use std::collections::VecDeque;
 
 use smallvec::SmallVec;
 
-use crate::feedback::{Dimension, Feedback, Reading};
+use crate::feedback::{Class, Dimension, Feedback, Reading};
 
 use super::events::{Cost, Gate, Reason, What};
 use super::reserve::Reserve;
@@ -42,6 +42,8 @@ pub(crate) struct Ledger {
     silent: u32,
     /// When the server last told something.
     read_at: Option<Time>,
+    /// A quota was told with a refusal and never again: what only refusals tell explains none.
+    is_fleeting: bool,
 }
 
 /// What an attempt keeps of its send.
@@ -209,7 +211,8 @@ impl Ledger {
             } else {
                 0.8 * cost
             };
-            explained |= refused && told.remaining < least.max(f64::MIN_POSITIVE);
+            let is_kept = index < known || !self.is_fleeting;
+            explained |= refused && is_kept && told.remaining < least.max(f64::MIN_POSITIVE);
             quota.advance(timing, now);
             explained |= refused && quota.was_just_back(spend.at);
             let origin = Origin {
@@ -230,6 +233,9 @@ impl Ledger {
                     law: quota.law.name(),
                 });
             }
+        }
+        if feedback.class == Class::Ok {
+            self.forget_unheard(&mut taken, spend, timing);
         }
         self.reckon_untold(&taken, spend, timing, now);
         if self.quotas.is_empty() {
@@ -414,6 +420,26 @@ impl Ledger {
                 return;
             }
             index += 1;
+        }
+    }
+
+    /// An answer was served that was asked for after the told end of quotas, and says nothing of
+    /// them: they are back, and those of which that is so again and again are told no more.
+    fn forget_unheard(&mut self, told: &mut Places, spend: &Spend, timing: &Timing) {
+        for index in (0..self.quotas.len()).rev() {
+            let quota = &self.quotas[index];
+            let mut others = told.iter().map(|&place| &self.quotas[place]);
+            let by_turns = others.any(|other| other.is_told_by_turns_with(quota));
+            if !told.contains(&index)
+                && !by_turns
+                && self.quotas[index].on_unheard(spend.at, timing.jitter())
+            {
+                self.forget(index);
+                self.is_fleeting = true;
+                // Those behind it have moved up.
+                let behind = told.iter_mut().filter(|place| **place > index);
+                behind.for_each(|place| *place -= 1);
+            }
         }
     }
 

@@ -96,6 +96,8 @@ pub(super) struct Quota {
     back_at: Option<Time>,
     /// Answers in a row that told another quota in its place.
     untold: u32,
+    /// Answers since its told end that said nothing of it.
+    unheard: u32,
     /// How many of those say that it no longer holds.
     denied: u32,
     /// By how much more was left by those than the model says, in the mean.
@@ -182,6 +184,7 @@ impl Quota {
             scouts_rest_until: Time::START,
             back_at: None,
             untold: 0,
+            unheard: 0,
             denied: 0,
             amiss: 0.0,
             usual_cost: 0.0,
@@ -383,7 +386,7 @@ impl Quota {
         if origin.refused {
             self.on_refused(told, origin, timing, now);
         }
-        (self.untold, self.denied, self.amiss) = (0, 0, 0.0);
+        (self.untold, self.denied, self.amiss, self.unheard) = (0, 0, 0.0, 0);
         let jitter = timing.jitter();
         let newer = self
             .last

@@ -7,6 +7,7 @@
 use crate::scheduler::time::Time;
 use crate::scheduler::timing::Timing;
 
+use super::super::reading::Seen;
 use super::{Law, Mark, Quota};
 
 impl Quota {
@@ -26,6 +27,20 @@ impl Quota {
     pub(in crate::scheduler::quota) fn told_share(&self) -> Option<f64> {
         let last = self.last.as_ref().filter(|_| self.limit_told)?;
         (self.limit > 0.0).then(|| (last.remaining / self.limit).min(1.0))
+    }
+
+    /// An answer to what was sent at `sent` was served and says nothing of it nor of another in its
+    /// place. True if it was told to be over by then, again and again.
+    pub(in crate::scheduler::quota) fn on_unheard(&mut self, sent: Time, jitter: f64) -> bool {
+        let over = |last: &Seen| sent > last.reset.latest.plus_secs(jitter);
+        if !self.last.as_ref().is_some_and(over) {
+            return false;
+        }
+        // Somebody was let through: whoever asks next need not wait longer than the one before.
+        self.scouts = 0;
+        self.scouts_rest_until = Time::START;
+        self.unheard += 1;
+        self.unheard >= UNHEARD
     }
 
     /// An answer to the send of number `order` told another of which this share is left. True if
@@ -73,6 +88,8 @@ impl Quota {
     }
 }
 
+/// Some answers (cached ones) leave out what a server else tells.
+const UNHEARD: u32 = 3;
 /// Units: both counts are whole, and each hides less than one.
 const ROUNDING: f64 = 1.0;
 /// Of the limit: the law of a quota that is told now and then is known that well.
