@@ -3,11 +3,18 @@
 //! A status of 200 is no promise: a proxy sends its login page with it, a gateway half a body, and
 //! some APIs say in it that they failed. An alarm that is false would be as bad as none, so each
 //! sign has to be clear: a body is cut if it is called JSON and ends in the middle of it; it is an
-//! error if it has an `error` that says something and no result beside it.
+//! error if it has an `error` that says something and no result beside it; a stream of events has
+//! failed if nothing but formalities comes after its error.
+
+use std::borrow::Cow;
+use std::collections::BTreeMap;
+use std::time::SystemTime;
 
 use serde::Deserialize;
 use serde::de::IgnoredAny;
 use serde_json::value::RawValue;
+
+use crate::feedback::{self, Feedback, Profile};
 
 /// The body of an answer.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -58,6 +65,107 @@ impl Content {
             Err(error) if says_json && error.is_eof() => Form::Text.with(Some(Flaw::Cut)),
             Err(_) if says_json && is_page(text) => Form::Text.with(Some(Flaw::Page)),
             Err(_) => Form::Text.with(None),
+        }
+    }
+}
+
+/// A stream of events that ends in an error.
+#[derive(Clone, Debug)]
+pub(crate) struct Failure {
+    /// What the error says, if that is more than that there is one.
+    pub(crate) said: Option<Feedback>,
+    /// The data of its event.
+    pub(crate) data: String,
+    /// Whether nothing of an answer came before it.
+    pub(crate) is_all: bool,
+}
+
+impl Failure {
+    /// The failure in which a body with this content type ends, if it is a stream and does.
+    pub(crate) fn of(
+        body: &[u8],
+        kind: &[u8],
+        profile: &Profile,
+        received: SystemTime,
+    ) -> Option<Self> {
+        memchr::memmem::find(&kind.to_ascii_lowercase(), b"event-stream")?;
+        // Nearly all streams have none.
+        memchr::memmem::find(body, b"error").or_else(|| memchr::memmem::find(body, FAILED))?;
+        let text = std::str::from_utf8(body).ok()?;
+        let (mut failure, mut is_all) = (None, true);
+        for data in events(text) {
+            let Ok(event) = serde_json::from_str::<Event<'_>>(&data) else {
+                is_all &= data == DONE;
+                continue;
+            };
+            if event.is_error() {
+                failure.get_or_insert_with(|| Self {
+                    said: feedback::read_event(profile, data.as_bytes(), received),
+                    data: data.clone().into_owned(),
+                    is_all,
+                });
+            } else if event.delivers() {
+                (failure, is_all) = (None, false);
+            }
+        }
+        failure
+    }
+}
+
+/// The data of each event of a stream.
+fn events(text: &str) -> impl Iterator<Item = Cow<'_, str>> {
+    let mut lines = text.lines();
+    std::iter::from_fn(move || {
+        let mut data: Option<Cow<'_, str>> = None;
+        for line in lines.by_ref() {
+            if let Some(more) = line.strip_prefix("data:") {
+                let more = more.strip_prefix(' ').unwrap_or(more);
+                data = Some(match data {
+                    None => more.into(),
+                    Some(data) => format!("{data}\n{more}").into(),
+                });
+            } else if line.is_empty() && data.is_some() {
+                break;
+            }
+        }
+        data
+    })
+}
+
+/// What of an event tells whether it fails, and whether it is a part of an answer.
+#[derive(Deserialize)]
+struct Event<'a> {
+    #[serde(borrow, rename = "type")]
+    kind: Option<Cow<'a, str>>,
+    #[serde(borrow)]
+    error: Option<&'a RawValue>,
+    #[serde(borrow)]
+    choices: Option<Vec<Choice<'a>>>,
+}
+
+#[derive(Deserialize)]
+struct Choice<'a> {
+    #[serde(borrow)]
+    delta: Option<BTreeMap<Cow<'a, str>, &'a RawValue>>,
+}
+
+impl Event<'_> {
+    fn is_error(&self) -> bool {
+        matches!(self.kind.as_deref(), Some("error" | "response.failed"))
+            || self.error.is_some_and(says_error)
+    }
+
+    fn delivers(&self) -> bool {
+        let says = |choice: &Choice<'_>| match &choice.delta {
+            Some(delta) => delta
+                .iter()
+                .any(|(name, value)| name != "role" && !is_empty(value)),
+            None => true,
+        };
+        match (self.kind.as_deref(), &self.choices) {
+            (Some(kind), _) => !FORMALITIES.contains(&kind),
+            (None, Some(choices)) => choices.iter().any(says),
+            (None, None) => true,
         }
     }
 }
@@ -177,6 +285,22 @@ fn is_page(text: &str) -> bool {
     starts("<!doctype html") || starts("<html")
 }
 
+/// Events that hold nothing of an answer: of Anthropic's Messages and OpenAI's Responses.
+const FORMALITIES: [&str; 6] = [
+    "message_start",
+    "message_stop",
+    "ping",
+    "response.created",
+    "response.queued",
+    "response.in_progress",
+];
+
+/// How a failure of OpenAI's Responses is called, which may come without an `error`.
+const FAILED: &[u8] = b"response.failed";
+
+/// How OpenAI's streams end.
+const DONE: &str = "[DONE]";
+
 /// What stands in `error` where there was none.
 const NO_ERROR: [&str; 7] = ["", "0", "none", "null", "no error", "ok", "success"];
 
@@ -233,6 +357,70 @@ mod tests {
             assert_eq!(of(body, kind), (form, None), "{body:?} as {kind:?}");
         }
         assert_eq!(Content::of(&[0, 255], b"").form, Form::Bytes);
+    }
+
+    fn failure(body: &str) -> Option<(Option<feedback::Class>, bool)> {
+        let kind = b"text/event-stream; charset=utf-8";
+        let failure = Failure::of(
+            body.as_bytes(),
+            kind,
+            &Profile::NONE,
+            SystemTime::UNIX_EPOCH,
+        )?;
+        Some((failure.said.map(|said| said.class), failure.is_all))
+    }
+
+    #[test]
+    fn a_stream_that_ends_in_an_error_is_no_answer() {
+        use feedback::Class::{Overloaded, RateLimited};
+        // Each of these was a success.
+        let role = r#"data: {"choices":[{"delta":{"role":"assistant","content":""}}]}"#;
+        let text = r#"data: {"choices":[{"delta":{"content":"Hi"}}]}"#;
+        let limit = r#"data: {"error":{"type":"rate_limit_error","code":"rate_limit_exceeded"}}"#;
+        for (events, class, is_all) in [
+            (
+                vec![
+                    "event: message_start\r\ndata: {\"type\":\"message_start\"}\r",
+                    "event: error\ndata: {\"type\":\"error\",\ndata: \"error\":{\"type\":\"overloaded_error\"}}",
+                ],
+                Overloaded,
+                true,
+            ),
+            (vec![limit], RateLimited, true),
+            (vec![role, limit, "data: [DONE]"], RateLimited, true),
+            (vec![role, text, limit, "data: [DONE]"], RateLimited, false),
+            (
+                vec![
+                    ": keep-alive",
+                    "data: {\"type\":\"response.created\"}",
+                    "data:{\"type\":\"response.failed\",\"response\":{\"error\":{\"code\":\"server_is_overloaded\"}}}",
+                ],
+                Overloaded,
+                true,
+            ),
+        ] {
+            for end in ["", "\n\n"] {
+                let body = events.join("\n\n") + end;
+                assert_eq!(failure(&body), Some((Some(class), is_all)), "{body}");
+            }
+        }
+    }
+
+    #[test]
+    fn a_stream_whose_error_is_not_its_end_or_none_has_not_failed() {
+        for body in [
+            "data: {\"type\":\"error\"}\n\ndata: {\"type\":\"content_block_delta\"}\n\n",
+            "data: {\"error\":0.02,\"step\":1}\n\n",
+            "data: {\"type\":\"response.completed\",\"error\":null}\n\n",
+            "data: {\"text\":\"{\\\"error\\\":\\\"x\\\"}\"}\n\n",
+            "data: an error\n\n",
+            "",
+        ] {
+            assert_eq!(failure(body), None, "{body}");
+        }
+        let json = b"{\"error\":\"x\"}";
+        let received = SystemTime::UNIX_EPOCH;
+        assert!(Failure::of(json, b"application/json", &Profile::NONE, received).is_none());
     }
 
     #[test]

@@ -220,6 +220,11 @@ impl Mark {
         self.most.is_some()
     }
 
+    /// Says that the server refused one of them.
+    pub(crate) fn on_refused(&self) {
+        self.refused.fetch_add(1, Relaxed);
+    }
+
     /// How many of them the server refused.
     pub(crate) fn refused(&self) -> u32 {
         self.refused.load(Relaxed)
@@ -296,7 +301,7 @@ impl Middleware for AtTheDoor {
             Ok(response) => match Said::by(response.status(), response.headers()) {
                 Said::Served => self.outage.on_served(now),
                 // A provider that refuses is there, but whether it serves is not known.
-                Said::Refused => drop(mark.refused.fetch_add(1, Relaxed)),
+                Said::Refused => mark.on_refused(),
                 Said::Bad => {
                     let cause = format!("it answers {}", response.status());
                     self.outage.on_bad(&cause, began, now);

@@ -1,5 +1,7 @@
 //! What an answer or the lack of one means for its line: whether it is done, and for good.
 
+use std::time::Duration;
+
 use bytes::{Bytes, BytesMut};
 use http::header::{AUTHORIZATION, CONTENT_TYPE, HeaderValue, LOCATION};
 use http::{HeaderMap, StatusCode};
@@ -7,10 +9,10 @@ use reqwest::Response;
 
 use crate::client::{Clock, Report};
 use crate::error::Error;
-use crate::feedback::{self, Class, Profile};
+use crate::feedback::{self, Class, Feedback, Profile};
 use crate::scheduler::events::GaveUp;
 
-use super::content::{Content, Flaw, Form};
+use super::content::{Content, Failure, Flaw, Form};
 use super::ids::State;
 use super::record::{self, Code, Ending};
 use super::request::{self, Request};
@@ -43,10 +45,18 @@ pub(crate) struct Answer {
     headers: HeaderMap,
     body: Bytes,
     form: Form,
-    /// Why it is none, though its status says so.
-    flaw: Option<(Code, String)>,
+    meaning: Meaning,
+}
+
+/// What an answer means.
+#[derive(Debug)]
+struct Meaning {
     state: State,
     class: Class,
+    /// Why it is none, though its status says so.
+    flaw: Option<(Code, String)>,
+    /// How long the server asked to wait, where a success holds nothing but an error.
+    declined: Option<Duration>,
 }
 
 /// What the trouble of a request is that might go away.
@@ -54,6 +64,8 @@ pub(crate) struct Answer {
 pub(crate) enum Trouble {
     /// It was refused as often as it may be.
     Refused,
+    /// A success held nothing but a refusal, with this wait: the limiter has let it pass.
+    Declined(Duration),
     /// It never left: there was no connection.
     Unsent,
     /// It had no answer, or an error of the server's own.
@@ -96,36 +108,34 @@ impl Reply {
         let body = secrets.hidden(&body).map_or(body, Bytes::from);
         let (status, headers) = (response.status(), response.headers());
         let kind = headers.get(CONTENT_TYPE);
-        let content = Content::of(&body, kind.map_or(b"", HeaderValue::as_bytes));
+        let kind = kind.map_or(b"".as_slice(), HeaderValue::as_bytes);
+        let content = Content::of(&body, kind);
         let why = report.and_then(|report| report.why);
         let heard = |status| {
             let slice = &body[..body.len().min(SLICE)];
             let said = feedback::read(profile, status, headers, Some(slice), clock.wall());
-            let of_the_key = said.fault.is_some();
-            (refused_or_failed(said.class, of_the_key, why), said.class)
+            Meaning::of_error(&said, why)
         };
         let succeeded = record::succeeded(status.as_u16());
         let target = request.redirected_to(response.url());
-        let (state, class, flaw) = match content.flaw.filter(|_| succeeded) {
+        let meaning = match content.flaw.filter(|_| succeeded) {
             Some(Flaw::Page) if request.wants_no_page(target.as_deref()) => {
-                let flaw = (Code::Html, said::page(&body, target.as_deref()));
-                (State::Failed, Class::Fatal, Some(flaw))
+                let page = said::page(&body, target.as_deref());
+                Meaning::new(State::Failed, Class::Fatal).flawed(Code::Html, page)
             }
-            Some(Flaw::Cut) => {
-                let flaw = (Code::Network, CUT.to_owned());
-                (State::Unanswered, Class::Transient, Some(flaw))
-            }
-            Some(Flaw::Error) => {
-                // As if it had said so by its status.
-                let (state, class) = heard(StatusCode::BAD_REQUEST);
-                let said = said::message(&body).unwrap_or_else(|| "it says so itself".to_owned());
-                (state, class, Some((Code::Failed, said)))
-            }
-            _ if succeeded => (State::Succeeded, Class::Ok, None),
-            _ => {
-                let (state, class) = heard(status);
-                (state, class, None)
-            }
+            Some(Flaw::Cut) => Meaning::new(State::Unanswered, Class::Transient)
+                .flawed(Code::Network, CUT.to_owned()),
+            // As if it had said so by its status.
+            Some(Flaw::Error) => heard(StatusCode::BAD_REQUEST).said(&body, true),
+            _ if succeeded => match Failure::of(&body, kind, profile, clock.wall()) {
+                Some(failure) => Meaning::of_failure(&failure, why),
+                None => Meaning::new(State::Succeeded, Class::Ok),
+            },
+            // The limiter has repeated it as often as it may be.
+            _ => Meaning {
+                declined: None,
+                ..heard(status)
+            },
         };
         let headers = std::mem::take(response.headers_mut());
         Ok(Self::Answer(Answer {
@@ -133,9 +143,7 @@ impl Reply {
             headers,
             body,
             form: content.form,
-            flaw,
-            state,
-            class,
+            meaning,
         }))
     }
 
@@ -209,7 +217,7 @@ impl Reply {
     /// What it means for its line.
     pub(crate) fn state(&self) -> State {
         match self {
-            Self::Answer(answer) => answer.state,
+            Self::Answer(answer) => answer.meaning.state,
             Self::Failure {
                 code: Code::TooLarge | Code::BadLine | Code::Unanswered | Code::Undecodable,
                 ..
@@ -222,7 +230,7 @@ impl Reply {
     /// The reason under which it is counted.
     pub(crate) fn why(&self) -> Why {
         match self {
-            Self::Answer(answer) => match answer.flaw {
+            Self::Answer(answer) => match answer.meaning.flaw {
                 Some((code, _)) => Why::Code(code),
                 None => Why::Status(answer.status.as_u16()),
             },
@@ -257,7 +265,22 @@ impl Reply {
     pub(crate) fn trouble(&self, why: Option<GaveUp>) -> Option<Trouble> {
         match self {
             Self::Answer(answer) if answer.is_cut() => Some(Trouble::Failed),
-            Self::Answer(answer) => match (answer.class, why) {
+            Self::Answer(Answer {
+                meaning:
+                    Meaning {
+                        declined: Some(wait),
+                        class,
+                        ..
+                    },
+                ..
+            }) => match class {
+                Class::RateLimited | Class::Overloaded | Class::QuotaExhausted => {
+                    Some(Trouble::Declined(*wait))
+                }
+                Class::Transient => Some(Trouble::Failed),
+                _ => None,
+            },
+            Self::Answer(answer) => match (answer.meaning.class, why) {
                 (Class::Transient, Some(GaveUp::Attempts | GaveUp::Budget)) => {
                     Some(Trouble::Failed)
                 }
@@ -296,7 +319,7 @@ impl Reply {
         };
         let has_keys = has_keys || request.headers.contains_key(AUTHORIZATION);
         let (method, url) = (&request.method, request::without_query(&request.url));
-        if let Some((code, said)) = &answer.flaw {
+        if let Some((code, said)) = &answer.meaning.flaw {
             return (*code == Code::Html).then(|| said.clone());
         }
         Some(match answer.status.as_u16() {
@@ -321,9 +344,9 @@ impl Reply {
     /// The same, to be done again by the next run: the trouble was not its own.
     pub(crate) fn not_final(mut self) -> Self {
         if let Self::Answer(answer) = &mut self
-            && answer.state == State::Failed
+            && answer.meaning.state == State::Failed
         {
-            answer.state = State::Refused;
+            answer.meaning.state = State::Refused;
         }
         self
     }
@@ -331,8 +354,8 @@ impl Reply {
     /// In a few words, why it did not succeed.
     pub(crate) fn cause(&self) -> Option<String> {
         match self {
-            Self::Answer(answer) if answer.state == State::Succeeded => None,
-            Self::Answer(answer) => match &answer.flaw {
+            Self::Answer(answer) if answer.meaning.state == State::Succeeded => None,
+            Self::Answer(answer) => match &answer.meaning.flaw {
                 Some((_, said)) => Some(said.clone()),
                 None => answer.redirects().or_else(|| said::message(&answer.body)),
             },
@@ -364,7 +387,7 @@ impl Answer {
                 .get(*name)
                 .and_then(|value| value.to_str().ok())
         };
-        let flaw = self.flaw.as_ref();
+        let flaw = self.meaning.flaw.as_ref();
         Ending::Answer {
             status: self.status.as_u16(),
             request_id: REQUEST_IDS.iter().find_map(text),
@@ -375,7 +398,7 @@ impl Answer {
     }
 
     fn is_cut(&self) -> bool {
-        matches!(self.flaw, Some((Code::Network, _)))
+        matches!(self.meaning.flaw, Some((Code::Network, _)))
     }
 
     /// Where it sends whoever asks, if it does. What stands behind the path may be a secret.
@@ -387,6 +410,58 @@ impl Answer {
         let target = target?.to_str().ok()?;
         let end = target.find(['?', '#']).unwrap_or(target.len());
         Some(format!("it redirects to {}", &target[..end]))
+    }
+}
+
+impl Meaning {
+    fn new(state: State, class: Class) -> Self {
+        Self {
+            state,
+            class,
+            flaw: None,
+            declined: None,
+        }
+    }
+
+    /// Of an answer that says by its status or its body that it failed.
+    fn of_error(said: &Feedback, why: Option<GaveUp>) -> Self {
+        let of_the_key = said.fault.is_some();
+        let state = refused_or_failed(said.class, of_the_key, why);
+        let wait = said.wait.map_or(Duration::ZERO, |wait| wait.delay);
+        Self {
+            declined: (!of_the_key).then_some(wait),
+            ..Self::new(state, said.class)
+        }
+    }
+
+    /// Of a stream of events that ends in an error.
+    fn of_failure(failure: &Failure, why: Option<GaveUp>) -> Self {
+        let meaning = match &failure.said {
+            Some(said) => Self::of_error(said, why),
+            None => Self::new(State::Failed, Class::Transient),
+        };
+        meaning.said(failure.data.as_bytes(), failure.is_all)
+    }
+
+    fn flawed(self, code: Code, said: String) -> Self {
+        Self {
+            flaw: Some((code, said)),
+            declined: None,
+            ..self
+        }
+    }
+
+    /// That a success says in `data` that it failed, and whether that is all of it.
+    fn said(self, data: &[u8], is_all: bool) -> Self {
+        let said = said::message(data).unwrap_or_else(|| NAMELESS.to_owned());
+        let (said, declined) = match is_all {
+            true => (said, self.declined),
+            false => (format!("{PARTLY}{said}"), None),
+        };
+        Self {
+            declined,
+            ..self.flawed(Code::Failed, said)
+        }
     }
 }
 
@@ -409,6 +484,12 @@ fn refused_or_failed(class: Class, of_the_key: bool, why: Option<GaveUp>) -> Sta
         _ => State::Failed,
     }
 }
+
+/// What is said of an error without a message.
+const NAMELESS: &str = "it says so itself";
+
+/// How the message of an error begins that came after a part of the answer.
+const PARTLY: &str = "a part of the answer came, and then: ";
 
 /// What is said of an answer that ends before its JSON does.
 const CUT: &str = "the answer broke off: it ends in the middle of its JSON";

@@ -68,6 +68,18 @@ impl Line<'_> {
                     false => Next::Again,
                 }
             }
+            Trouble::Declined(wait) => {
+                // It counts as served, so whether the provider serves anybody is not known: the
+                // limiter's bound holds.
+                let pause = pause(retry, self.repeats).max(wait);
+                let in_time = |most| now.since(self.start) + pause < most;
+                let may = may && client.settings.max_wait.is_none_or(in_time);
+                let few = self.mark.refused() <= retry.refusals.into();
+                match may && few && !bounded && self.replays != Replays::Never {
+                    true => Next::AgainAfter(pause),
+                    false => Next::Return,
+                }
+            }
             Trouble::Unsent => {
                 let own = client.outage.is_own_trouble(self.began, now);
                 match (may && client.outage.is_waited_for(), own) {
@@ -89,7 +101,8 @@ impl Line<'_> {
                 let long = now.since(self.start) >= LONG && sent >= MANY;
                 match (own, may && self.replayable && !bounded) {
                     (true, true) => Next::AgainAfter(pause(retry, self.repeats)),
-                    (true, false) => Next::Return,
+                    (true, false) if may || bounded => Next::Return,
+                    (true, false) => Next::Leave,
                     // Whatever the others would say, this one fails.
                     (false, true) if long && !reply.is_of_the_way() => Next::Return,
                     (false, true) => Next::Again,

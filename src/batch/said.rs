@@ -51,12 +51,20 @@ pub(crate) fn page(body: &[u8], redirected: Option<&str>) -> String {
 }
 
 /// `{"error": {"message": "…"}}` as OpenAI, Anthropic and Google have it, `{"error": "…"}`,
-/// `{"message": "…"}`, `{"detail": "…"}`.
+/// `{"message": "…"}`, `{"detail": "…"}`; `{"response": {"error": …}}` in an event.
 #[derive(Deserialize)]
 struct Said {
     error: Option<Part>,
     message: Option<Part>,
     detail: Option<Part>,
+    response: Option<Event>,
+}
+
+#[derive(Deserialize)]
+#[serde(untagged)]
+enum Event {
+    Failed { error: Part },
+    Other(serde::de::IgnoredAny),
 }
 
 #[derive(Deserialize)]
@@ -69,7 +77,11 @@ enum Part {
 
 impl Said {
     fn message(self) -> Option<String> {
-        let parts = [self.error, self.message, self.detail];
+        let failed = match self.response {
+            Some(Event::Failed { error }) => Some(error),
+            _ => None,
+        };
+        let parts = [self.error, self.message, self.detail, failed];
         parts.into_iter().flatten().find_map(|part| match part {
             Part::Text(text) => Some(text),
             Part::Object { message } => message,
@@ -98,6 +110,11 @@ mod tests {
             (r#"{"error":"bad"}"#, Some("bad")),
             (r#"{"error":{"code":5},"message":"why"}"#, Some("why")),
             (r#"{"detail":[{"loc":1}]}"#, None),
+            (
+                r#"{"type":"response.failed","response":{"error":{"message":"busy"}}}"#,
+                Some("busy"),
+            ),
+            (r#"{"response":"none","message":"why"}"#, Some("why")),
             ("gone\n away", Some("gone away")),
             ("<html>", None),
             ("{\"error\":", None),

@@ -15,7 +15,7 @@ use crate::scheduler::events::{Fingerprint, Replay};
 use super::budget::Budget;
 use super::done::{Done, Recorded};
 use super::door::{Door, Mark};
-use super::ending::Reply;
+use super::ending::{Reply, Trouble};
 use super::error::Error;
 use super::hosts::{Client, Hosts};
 use super::ids::State;
@@ -230,6 +230,9 @@ impl Sender {
             }
             let why = report.as_ref().and_then(|report| report.why);
             let stopping = self.door.is_shut();
+            if matches!(reply.trouble(why), Some(Trouble::Declined(_))) {
+                mark.on_refused();
+            }
             match line.next(client, &reply, why, stopping, self.clock.now()) {
                 Next::Return => return (Some(reply), report),
                 Next::Leave => return (Some(reply.not_final()), report),

@@ -17,6 +17,15 @@ fn post(path: &str) -> String {
     format!("{{\"custom_id\":\"{path}\",\"url\":\"{path}\",\"body\":{{}}}}\n")
 }
 
+/// A provider that answers with streams of events, the first of each path `first`.
+fn streams(first: &'static str, then: &'static str) -> Server {
+    let begun = std::sync::atomic::AtomicBool::new(false);
+    Server::new(move |_| {
+        let again = begun.swap(true, std::sync::atomic::Ordering::SeqCst);
+        of("text/event-stream", if again { then } else { first })
+    })
+}
+
 fn get(path: &str) -> String {
     format!("{{\"custom_id\":\"{path}\",\"url\":\"{path}\"}}\n")
 }
@@ -62,7 +71,7 @@ fn a_success_that_is_no_answer_is_a_failure_with_its_reason_and_its_body() {
     let input = input
         .concat()
         .replace("page#\",\"url\":\"/page#", "pages\",\"url\":\"/page");
-    let batch = Batch::new(&input, &server.url()).with(&["--ordered", "--summary", "json"]);
+    let batch = Batch::new(&input, &server.url()).with(&["--ordered", "--max-attempts", "1"]);
     let end = batch.run();
     assert_eq!(end.code(), 1, "{}", end.stderr);
     let records = batch.records();
@@ -160,4 +169,61 @@ fn an_answer_that_is_not_packed_as_it_says_is_not_paid_for_again() {
     assert_eq!(records[0]["error"]["code"], "undecodable");
     assert_eq!(records[0]["final"], true);
     assert_eq!(records[1]["error"]["code"], "network", "{}", records[1]);
+}
+
+const WHOLE: &str = "event: message_start\ndata: {\"type\":\"message_start\"}\n\n\
+    data: {\"type\":\"content_block_delta\"}\n\ndata: {\"type\":\"message_stop\"}\n\n";
+
+#[test]
+fn a_stream_that_is_nothing_but_an_error_is_asked_for_again() {
+    // Its record was final, and counted as a success.
+    for error in [
+        "event: error\ndata: {\"type\":\"error\",\"error\":{\"type\":\"overloaded_error\"}}\n\n",
+        "data: {\"type\":\"response.created\"}\n\ndata: {\"type\":\"response.failed\",\
+         \"response\":{\"error\":{\"code\":\"server_error\",\"message\":\"x\"}}}\n\n",
+    ] {
+        let server = streams(error, WHOLE);
+        let end = Batch::new(&post("/v1/messages"), &server.url()).run();
+        assert_eq!((end.code(), server.count()), (0, 2), "{}", end.stderr);
+    }
+}
+
+#[test]
+fn a_stream_that_ends_in_an_error_keeps_what_came_and_is_no_success() {
+    for (error, last) in [("rate_limit_exceeded", false), ("invalid_prompt", true)] {
+        let part = "data: {\"choices\":[{\"delta\":{\"content\":\"Hi\"}}]}\n\n";
+        let error = format!(
+            "data: {{\"error\":{{\"code\":\"{error}\",\"type\":\"invalid_request_error\",\
+             \"message\":\"why\"}}}}\n\n"
+        );
+        let body = format!("{part}{error}");
+        let server = Server::new(move |_| of("text/event-stream", &body));
+        let batch = Batch::new(&post("/v1/chat/completions"), &server.url());
+        let end = batch.run();
+        assert_eq!((end.code(), server.count()), (1, 1), "{}", end.stderr);
+        let record = &batch.records()[0];
+        assert_eq!(
+            (&record["error"]["code"], &record["final"]),
+            (&"failed".into(), &last.into())
+        );
+        let said = record["error"]["message"].as_str().expect("a message");
+        assert!(
+            said.starts_with("a part of the answer came") && said.ends_with("why"),
+            "{said}"
+        );
+        let kept = record["response"]["body"].as_str().expect("text");
+        assert!(kept.contains("Hi"), "{kept}");
+    }
+}
+
+#[test]
+fn a_stream_that_is_always_refused_is_left_for_the_next_run() {
+    let error = "data: {\"error\":{\"code\":\"rate_limit_exceeded\"}}\n\n";
+    let server = streams(error, error);
+    let batch = Batch::new(&post("/v1/messages"), &server.url());
+    let batch = batch.with(&["--max-attempts", "2", "--summary", "json"]);
+    let end = batch.run();
+    assert_eq!((end.code(), server.count()), (1, 2), "{}", end.stderr);
+    assert_eq!(batch.records()[0]["final"], false);
+    assert_eq!(end.summary()["refused"], 2);
 }
