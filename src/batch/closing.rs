@@ -208,6 +208,12 @@ impl Run<'_> {
             "lines had been sent by an earlier run that has no answer: not sent again because of \
              --replay never, and recorded as failed (unanswered); --retry-failed sends them",
         );
+        let doubtful = self.tally.failed.get(&Why::Code(Code::Unanswered));
+        say(
+            doubtful.map_or(0, |count| count - self.tally.not_repeated),
+            "lines were sent and have no answer: the server may have done them, so they are \
+             recorded as failed (unanswered); --retry-failed or --replay always sends them again",
+        );
         if let (Some(hint), None) = (self.streak.hint(), &self.stop) {
             notices.push(hint);
         }

@@ -184,6 +184,8 @@ pub(crate) struct Mark {
     probes: AtomicBool,
     /// Whether it was sent back for that.
     turned_back: AtomicBool,
+    /// Whether its last attempt was sent on: the next one belongs to the same.
+    sent_on: AtomicBool,
     /// How its last attempt broke, and whether it had left.
     broke: Mutex<Option<(String, bool)>>,
 }
@@ -201,6 +203,7 @@ impl Mark {
             refused,
             probes: AtomicBool::new(false),
             turned_back: AtomicBool::new(false),
+            sent_on: AtomicBool::new(false),
             broke: Mutex::default(),
         }
     }
@@ -278,7 +281,8 @@ impl Middleware for AtTheDoor {
         }
         let began = self.clock.now();
         let queued = self.outage.lasts(began) > Duration::ZERO && !mark.probes.load(Relaxed);
-        if queued || mark.is_used_up() {
+        let is_hop = mark.sent_on.swap(false, Relaxed);
+        if !is_hop && (queued || mark.is_used_up()) {
             // It was in the queue when the outage began, or has been sent as often as it may. To the
             // limiter it is as if nobody had taken up its turn.
             mark.turned_back.store(true, Relaxed);
@@ -296,6 +300,8 @@ impl Middleware for AtTheDoor {
         let now = self.clock.now();
         if let Ok(response) = &result {
             door.on_answer(response.status());
+            mark.sent_on
+                .store(response.status().is_redirection(), Relaxed);
         }
         match &result {
             Ok(response) => match Said::by(response.status(), response.headers()) {

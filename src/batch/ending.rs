@@ -219,9 +219,13 @@ impl Reply {
         match self {
             Self::Answer(answer) => answer.meaning.state,
             Self::Failure {
-                code: Code::TooLarge | Code::BadLine | Code::Unanswered | Code::Undecodable,
+                code: Code::TooLarge | Code::BadLine | Code::Undecodable,
                 ..
             } => State::Failed,
+            Self::Failure {
+                code: Code::Unanswered,
+                ..
+            } => State::Doubtful,
             Self::Failure { sent: true, .. } => State::Unanswered,
             Self::Failure { sent: false, .. } => State::Refused,
         }
@@ -347,6 +351,28 @@ impl Reply {
             && answer.meaning.state == State::Failed
         {
             answer.meaning.state = State::Refused;
+        }
+        self
+    }
+
+    /// The same of a request that must not be sent twice: where no answer came, or not all of one,
+    /// the server may have done it.
+    pub(crate) fn doubtful(mut self) -> Self {
+        match &mut self {
+            Self::Failure {
+                code: code @ Code::Network,
+                message,
+                sent: true,
+                ..
+            } => {
+                *code = Code::Unanswered;
+                message.push_str(DOUBT);
+            }
+            Self::Answer(answer) if answer.is_cut() => {
+                answer.meaning.state = State::Doubtful;
+                answer.meaning.flaw = Some((Code::Unanswered, format!("{CUT}{DOUBT}")));
+            }
+            _ => {}
         }
         self
     }
@@ -485,6 +511,10 @@ fn refused_or_failed(class: Class, of_the_key: bool, why: Option<GaveUp>) -> Sta
     }
 }
 
+/// What is said of what the server may have done.
+const DOUBT: &str = "; the server may have done it, so it is not sent again unless --retry-failed \
+                     or --replay always says so";
+
 /// What is said of an error without a message.
 const NAMELESS: &str = "it says so itself";
 
@@ -555,6 +585,7 @@ mod tests {
         };
         assert_eq!(state(Code::TooLarge, true), State::Failed);
         assert_eq!(state(Code::Network, true), State::Unanswered);
+        assert_eq!(state(Code::Unanswered, true), State::Doubtful);
         assert_eq!(state(Code::Network, false), State::Refused);
         assert_eq!(state(Code::Deadline, false), State::Refused);
     }

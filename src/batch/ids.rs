@@ -79,12 +79,19 @@ pub(crate) enum State {
     Succeeded = 4,
     /// It failed for good.
     Failed = 5,
+    /// It may have been processed, no answer came, and it must not be sent twice.
+    Doubtful = 6,
 }
 
 impl State {
     /// Whether nothing is left to do.
     pub(crate) fn is_final(self) -> bool {
-        matches!(self, Self::Succeeded | Self::Failed)
+        matches!(self, Self::Succeeded | Self::Failed | Self::Doubtful)
+    }
+
+    /// Whether nothing is left to do and it did not succeed.
+    pub(crate) fn is_failure(self) -> bool {
+        matches!(self, Self::Failed | Self::Doubtful)
     }
 
     /// Whether there is a record of it.
@@ -99,6 +106,7 @@ impl State {
             2 => Self::Refused,
             3 => Self::Unanswered,
             4 => Self::Succeeded,
+            6 => Self::Doubtful,
             _ => Self::Failed,
         }
     }
@@ -112,6 +120,8 @@ pub(crate) struct Counts {
     pub(crate) last: u64,
     /// Of these, lines that failed.
     pub(crate) failed: u64,
+    /// Of these, lines that the server may have done.
+    pub(crate) doubtful: u64,
 }
 
 /// Every id that was seen, with the state and the place of its last record.
@@ -257,7 +267,8 @@ impl Index {
             if !unseen && state != State::Blank {
                 counts.lines += 1;
                 counts.last += u64::from(state.is_final());
-                counts.failed += u64::from(state == State::Failed);
+                counts.failed += u64::from(state.is_failure());
+                counts.doubtful += u64::from(state == State::Doubtful);
             }
         }
         counts
@@ -479,6 +490,7 @@ mod tests {
             State::Refused,
             State::Unanswered,
             State::Failed,
+            State::Doubtful,
         ] {
             entry.set(state, LARGEST_OFFSET);
             assert_eq!(

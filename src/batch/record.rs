@@ -59,7 +59,7 @@ pub(crate) enum Code {
     Cancelled,
     BadLine,
     TooLarge,
-    /// Sent by an earlier run, and not to be sent again.
+    /// Sent, and not to be sent again.
     Unanswered,
     /// A page for people came.
     Html,
@@ -79,7 +79,7 @@ impl Code {
             Self::Cancelled => "cancelled",
             Self::BadLine => "bad_line",
             Self::TooLarge => "too_large",
-            Self::Unanswered => "unanswered",
+            Self::Unanswered => UNANSWERED,
             Self::Html => "html",
             Self::Failed => "failed",
             Self::Undecodable => "undecodable",
@@ -181,6 +181,12 @@ struct StoredError<'a> {
     message: Cow<'a, str>,
 }
 
+impl StoredError<'_> {
+    fn is_doubtful(&self) -> bool {
+        self.code == UNANSWERED
+    }
+}
+
 #[derive(Debug, serde::Deserialize)]
 struct StoredResponse {
     status_code: u16,
@@ -202,6 +208,7 @@ impl<'a> Stored<'a> {
             && self.error.is_none();
         match self.last {
             true if succeeded => State::Succeeded,
+            true if self.error.as_ref().is_some_and(StoredError::is_doubtful) => State::Doubtful,
             true => State::Failed,
             false if self.attempts == 0 => State::Refused,
             false => match &self.error {
@@ -283,6 +290,8 @@ pub(crate) const UNSENT: &str = "cannot connect";
 const LAST: &[u8] = b"\"final\":true}\n";
 
 const NETWORK: &str = "network";
+
+const UNANSWERED: &str = "unanswered";
 
 /// How every record begins.
 const PREFIX: &str = "{\"id\":\"";
@@ -402,6 +411,10 @@ mod tests {
             State::Failed
         );
         assert_eq!(
+            state(record(failure(Code::Unanswered), 1, true)),
+            State::Doubtful
+        );
+        assert_eq!(
             state(record(failure(Code::Network), 1, false)),
             State::Unanswered
         );
@@ -429,6 +442,7 @@ mod tests {
             (Code::Html, false, State::Refused),
             (Code::Failed, false, State::Refused),
             (Code::Network, false, State::Unanswered),
+            (Code::Unanswered, true, State::Doubtful),
         ] {
             assert_eq!(state(record(flawed(code), 1, last)), expected, "{code:?}");
         }

@@ -49,7 +49,10 @@ impl Run<'_> {
         .write(&mut record);
         let recorded = Recorded {
             line: record,
-            state: State::Failed,
+            state: match code {
+                Code::Unanswered => State::Doubtful,
+                _ => State::Failed,
+            },
             why: Why::Code(code),
             cause: Some(message),
             key: None,

@@ -58,12 +58,12 @@ pub async fn run(options: Options) -> Result<Outcome, Error> {
     let mut work = read(&options, stream, &index, &seen)?;
     // Until here a signal ends the process: nothing was sent, and files are whole at any moment.
     let mut signals = Signals::new().map_err(Error::Runtime)?;
-    let before = counts.last
-        - if options.retry_failed {
-            counts.failed
-        } else {
-            0
-        };
+    let again = match (options.retry_failed, options.replay) {
+        (true, _) => counts.failed,
+        (false, Replays::Always) => counts.doubtful,
+        (false, _) => 0,
+    };
+    let before = counts.last - again;
     let mut run = Run {
         progress: Progress::new(options.progress, (!stream).then_some(counts.lines)),
         tally: Tally {
@@ -148,6 +148,7 @@ pub(crate) fn read(
     let plan = Plan {
         base: options.base_url.clone(),
         retry_failed: options.retry_failed,
+        replay_all: options.replay == Replays::Always,
         limit: options.limit,
         rows: options.rows.clone(),
         output: options.output.clone(),

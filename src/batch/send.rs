@@ -193,7 +193,11 @@ impl Sender {
         request: &Request,
         mark: &Arc<Mark>,
     ) -> (Option<Reply>, Option<Report>) {
-        let replayable = request.ask.replay == Replay::Always || request.method.is_idempotent();
+        let replayable = match request.ask.replay {
+            Replay::Always => true,
+            Replay::Never => false,
+            Replay::Auto => request.method.is_idempotent(),
+        };
         let start = self.clock.now();
         let mut line = Line {
             mark,
@@ -234,8 +238,10 @@ impl Sender {
                 mark.on_refused();
             }
             match line.next(client, &reply, why, stopping, self.clock.now()) {
-                Next::Return => return (Some(reply), report),
-                Next::Leave => return (Some(reply.not_final()), report),
+                Next::Return if replayable => return (Some(reply), report),
+                Next::Return => return (Some(reply.doubtful()), report),
+                Next::Leave if replayable => return (Some(reply.not_final()), report),
+                Next::Leave => return (Some(reply.not_final().doubtful()), report),
                 Next::Again => {}
                 Next::AgainAfter(pause) => self.pause(pause).await,
             }
@@ -313,7 +319,7 @@ impl Sender {
     fn prepare(&self, profile: &Profile, request: &mut Request, id: RequestId) {
         let by_profile = || profile.idempotency_header().map(HeaderName::from_static);
         let header = self.idempotency_header.clone().or_else(by_profile);
-        let known = header.is_some();
+        let known = header.is_some() || request.headers.contains_key(IDEMPOTENCY);
         if let Some(name) = header {
             let value = HeaderValue::try_from(id.to_string()).expect("it is ASCII");
             request.headers.entry(name).or_insert(value);
@@ -413,6 +419,9 @@ enum Weather {
     /// Its provider was waited for in vain.
     Never,
 }
+
+/// Who gives a line this header knows that the server understands it.
+const IDEMPOTENCY: &str = "idempotency-key";
 
 /// Paths of calls that generate: doing them twice costs money and harms nothing.
 const GENERATION: [&str; 4] = [

@@ -108,6 +108,8 @@ pub(crate) struct Plan {
     pub(crate) base: Option<Url>,
     /// Whether final failures are done again.
     pub(crate) retry_failed: bool,
+    /// Whether everything may be sent twice.
+    pub(crate) replay_all: bool,
     /// At most so many lines.
     pub(crate) limit: Option<u64>,
     /// What each row asks for, where the input is a table.
@@ -247,7 +249,10 @@ impl<R: Read> Source<R> {
         let bytes = text.unwrap_or(buffer);
         let (place, state, repeated) = self.place(number, &mut named, bytes)?;
         let changed = state.is_final() && self.was_changed(number, place, state, &named, bytes);
-        let again = state == State::Failed && (self.plan.retry_failed || changed);
+        let again = match state {
+            State::Doubtful => self.plan.retry_failed || self.plan.replay_all || changed,
+            state => state.is_failure() && (self.plan.retry_failed || changed),
+        };
         let is_first = self.plan.seen.first.get().is_none();
         if state.is_final() && !again && !is_first {
             return Ok(None);
@@ -320,7 +325,7 @@ impl<R: Read> Source<R> {
             .changed
             .lock()
             .unwrap_or_else(PoisonError::into_inner);
-        if state == State::Failed {
+        if state.is_failure() {
             changed.again += 1;
         } else {
             changed.kept += 1;
@@ -420,6 +425,7 @@ mod tests {
         Plan {
             base,
             retry_failed: false,
+            replay_all: false,
             limit: None,
             rows: None,
             output: None,
@@ -480,6 +486,7 @@ mod tests {
         };
         assert_eq!(id(State::Open), id(State::Unanswered));
         assert_eq!(id(State::Open), id(State::Refused));
+        assert_eq!(id(State::Open), id(State::Doubtful));
         assert_ne!(id(State::Open), id(State::Failed));
     }
 

@@ -402,6 +402,7 @@ mod tests {
             lines: 2_000,
             last: 1_223,
             failed: 13,
+            doubtful: 0,
         };
         let summary = Summary::new(&tally(), Some(counts), Duration::from_secs(65));
         let text = summary.to_string();

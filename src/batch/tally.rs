@@ -66,18 +66,19 @@ impl Tally {
                     *self.keys.entry(key).or_default() += 1;
                 }
             }
-            State::Failed => *self.failed.entry(why).or_default() += 1,
+            State::Failed | State::Doubtful => *self.failed.entry(why).or_default() += 1,
             _ => *self.unfinished.entry(why).or_default() += 1,
         }
     }
 
-    /// Failures are none any longer: the next run does them again. Bad lines stay what they are.
+    /// Failures are none any longer: the next run does them again. Bad lines, and lines that must
+    /// not be sent twice, stay what they are.
     pub(crate) fn take_back(&mut self) {
-        let bad = Why::Code(Code::BadLine);
-        let (bad, failed): (BTreeMap<_, _>, _) = std::mem::take(&mut self.failed)
+        let stay = [Code::BadLine, Code::Unanswered].map(Why::Code);
+        let (stay, failed): (BTreeMap<_, _>, _) = std::mem::take(&mut self.failed)
             .into_iter()
-            .partition(|(why, _)| *why == bad);
-        self.failed = bad;
+            .partition(|(why, _)| stay.contains(why));
+        self.failed = stay;
         for (why, count) in failed {
             *self.unfinished.entry(why).or_default() += count;
         }

@@ -15,8 +15,7 @@ pub(crate) enum Unread {
 
 /// Whether a transport error came before anything could be processed.
 pub(crate) fn is_unsent(error: &reqwest_middleware::Error) -> bool {
-    matches!(error, reqwest_middleware::Error::Reqwest(error)
-        if error.is_connect() || error.is_builder())
+    !crate::Error::may_have_acted(error)
 }
 
 /// The error and its causes, without the URL, which may hold a secret of the caller's own.

@@ -71,7 +71,8 @@ fn a_success_that_is_no_answer_is_a_failure_with_its_reason_and_its_body() {
     let input = input
         .concat()
         .replace("page#\",\"url\":\"/page#", "pages\",\"url\":\"/page");
-    let batch = Batch::new(&input, &server.url()).with(&["--ordered", "--max-attempts", "1"]);
+    let options = ["--ordered", "--max-attempts", "1", "--summary", "json"];
+    let batch = Batch::new(&input, &server.url()).with(&options);
     let end = batch.run();
     assert_eq!(end.code(), 1, "{}", end.stderr);
     let records = batch.records();
@@ -138,11 +139,12 @@ fn json_that_ends_too_soon_is_asked_for_again_if_it_may_be() {
     let end = batch.run();
     assert_eq!(end.code(), 1, "{}", end.stderr);
     let records = batch.records();
-    for (record, attempts) in records.iter().zip([2, 1]) {
+    let expected = [(2, "network", false), (1, "unanswered", true)];
+    for (record, (attempts, code, last)) in records.iter().zip(expected) {
         assert_eq!(record["attempts"], attempts);
-        assert_eq!(record["error"]["code"], "network");
+        assert_eq!(record["error"]["code"], code);
         assert_eq!(record["response"]["body"], "{\"output\":[{\"te");
-        assert_eq!(record["final"], false);
+        assert_eq!(record["final"], last);
     }
 }
 

@@ -54,6 +54,52 @@ fn what_was_in_flight_at_a_kill_is_not_sent_again_under_never_and_the_user_is_to
     assert_eq!(end.code(), 0, "whoever asks for it gets it: {}", end.stderr);
 }
 
+/// A provider that takes every first call of a path and closes the connection without an answer.
+fn breaks_once() -> Server {
+    let seen = std::sync::Mutex::new(std::collections::HashSet::new());
+    Server::new(move |call| {
+        let mut answer = Answer::json(200, "{}");
+        if call.path != "/warm" && seen.lock().expect("no panic").insert(call.path.clone()) {
+            answer.missing = 10;
+        }
+        answer
+    })
+}
+
+#[test]
+fn a_post_that_broke_after_it_was_sent_is_sent_again_only_where_somebody_says_so() {
+    // The next run paid a second time.
+    for option in ["--retry-failed", "--replay=always"] {
+        let server = breaks_once();
+        let line = |path: &str, more: &str| {
+            format!("{{\"custom_id\":\"{path}\",\"url\":\"{path}\",\"body\":1{more}}}\n")
+        };
+        let input = line("/warm", "")
+            + &line("/pay", "")
+            + &line("/keyed", ",\"headers\":{\"Idempotency-Key\":\"7\"}")
+            + &line("/put", ",\"method\":\"PUT\"");
+        let calls = || {
+            let mut calls: Vec<_> = server.calls().into_iter().map(|call| call.path).collect();
+            calls.sort();
+            calls
+        };
+        let batch = Batch::new(&input, &server.url()).with(&["--ordered"]);
+        let end = batch.run();
+        let once = ["/keyed", "/keyed", "/pay", "/put", "/put", "/warm"];
+        assert_eq!((end.code(), calls()), (1, once.map(String::from).to_vec()));
+        assert!(end.stderr.contains("(unanswered)"), "{}", end.stderr);
+        let record = &batch.records()[1];
+        assert_eq!(record["error"]["code"], "unanswered");
+        assert_eq!(record["final"], true);
+
+        let end = batch.run();
+        assert_eq!((end.code(), server.count()), (1, 6), "{}", end.stderr);
+        let end = batch.with(&[option]).run();
+        assert_eq!((end.code(), server.count()), (0, 7), "{}", end.stderr);
+        assert_eq!(calls()[2..4], ["/pay", "/pay"]);
+    }
+}
+
 #[test]
 fn what_was_only_refused_a_connection_was_not_sent_and_goes_out_under_never() {
     let gone = ok();
