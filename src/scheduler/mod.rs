@@ -101,6 +101,8 @@ pub struct Scheduler {
     /// What would have become of what passed while it only observed.
     observed: Observed,
     throughput: Throughput,
+    /// When a request was last served.
+    served_at: Option<Time>,
     diary: Option<Box<history::Diary>>,
     shedder: Shedder,
     closed: bool,
@@ -160,6 +162,7 @@ impl Scheduler {
             teller: None,
             observed: Observed::default(),
             throughput: Throughput::default(),
+            served_at: None,
             diary: None,
             shedder: Shedder::default(),
             closed: false,

@@ -133,6 +133,7 @@ impl Scheduler {
         match feedback.class {
             Class::Ok => {
                 self.settle_costs(index, feedback, now);
+                self.served_at = Some(now);
                 self.budget.on_success(now);
                 self.overload.in_row = 0;
                 let what = self.keys.on_served(key, sent);
@@ -327,7 +328,9 @@ impl Scheduler {
             }
             Judgement::Refused => {
                 entry.refusals += 1;
-                entry.used_up += u16::from(learned.used_up);
+                // Where nobody is served it is not a matter of whose turn it is.
+                let others = self.served_at.is_some_and(|at| at > entry.submitted());
+                entry.used_up += u16::from(learned.used_up && others);
                 let ladder = now + retry::backoff(settings, entry.refusals, usual, random);
                 entry.bar(key, learned.key_until.max(ladder), now);
                 let floor = learned.provider_until.max(now);

@@ -26,7 +26,7 @@ pub struct RetrySettings {
     pub errors: u16,
     /// How often a request is repeated after refusals (429, overload) of its own. Default 10: two
     /// tries cannot ride out a busy minute. A refusal of a key that served nothing since the one
-    /// before is not the request's own: the key is used up.
+    /// before, while others were served, is not the request's own: the key is used up.
     pub refusals: u16,
     /// How often it is repeated after refusals of any kind. Default 60: at a minute between the
     /// last of them a key may be used up for about an hour. What waits that long is bounded by the

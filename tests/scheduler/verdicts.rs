@@ -434,3 +434,22 @@ fn a_refused_request_goes_on_a_key_that_comes_meanwhile() {
     assert_ne!(again.key, old);
     assert!(machine.now < at(6.0), "at {:?}", machine.now);
 }
+
+#[test]
+fn where_nobody_is_served_a_request_is_sent_as_often_as_the_setting_says() {
+    for refusals in [0, 2, 10] {
+        let mut settings = Settings::default();
+        settings.retry.refusals = refusals;
+        settings.max_wait = None;
+        let mut machine = Machine::new(settings, 1);
+        let ticket = machine.submit(Ask::new());
+        let mut sent = 0;
+        while machine.next_grant().is_some() {
+            sent += 1;
+            if !machine.settle(ticket, &refused(1)) {
+                break;
+            }
+        }
+        assert_eq!(sent, 1 + refusals);
+    }
+}
