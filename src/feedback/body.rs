@@ -5,15 +5,17 @@
 
 use std::borrow::Cow;
 
-use super::codes::{about_key, code, contains, contended, guess, may_tell, violated};
+use super::codes::{code, contains, may_tell, violated};
 use super::draft::{Draft, Source, seconds};
 use super::durations::duration;
 use super::findings::Findings;
 use super::json::{self, Place, Scalar};
+use super::prose::Prose;
 use super::spending::Spending;
 use super::text;
 use super::values::{Decimal, LONGEST_WAIT, Unit, Written, count};
 use super::vendors::{Code, Field, Says, Text, Told, Vendor, all};
+use super::wordings;
 use super::xml;
 use super::{Dimension, Reset};
 
@@ -47,6 +49,9 @@ pub(crate) fn read<'a>(
         Some(b'<') => {
             // A page says something, if only to people.
             reader.found.evidence.spoke |= refused;
+            if refused && xml::is_page(start) {
+                prose(reader.found, start, true);
+            }
             xml::visit(start, |name, text| {
                 let place = Place {
                     path: &[name],
@@ -56,6 +61,7 @@ pub(crate) fn read<'a>(
             });
         }
         Some(_) if refused => {
+            prose(reader.found, start, false);
             let line = start.trim_ascii();
             // A bare word may be a code: `local_rate_limited`.
             if line.len() <= LONGEST_CODE && !line.contains(&b' ') {
@@ -66,6 +72,19 @@ pub(crate) fn read<'a>(
         _ => {}
     }
     reader.finish();
+}
+
+/// The delay that a plain text or a page tells people. It is the only thing in it that is believed.
+pub(crate) fn prose(found: &mut Findings<'_>, text: &[u8], page: bool) {
+    let plain = Prose::read(text, page);
+    let now = found.tally.now;
+    let wait = all()
+        .flat_map(|vendor| vendor.texts)
+        .filter(|template| template.words.contains("{wait}"))
+        .find_map(|template| text::find(template.words, plain.as_bytes(), now)?.wait);
+    if let Some(wait) = wait {
+        found.text_wait = Some(wait.wait(Unit::Seconds, now));
+    }
 }
 
 struct Reader<'r, 'a> {
@@ -108,6 +127,7 @@ impl<'a> Reader<'_, 'a> {
             }
             self.delay(name, outer, scalar);
             self.quota(name, place.object, scalar);
+            self.status(name, scalar);
         }
         let Some(own_only) = self.believed(place.path) else {
             return;
@@ -164,12 +184,20 @@ impl<'a> Reader<'_, 'a> {
         let evidence = &mut self.found.evidence;
         match code(self.vendor, text, own_only) {
             Some(says) => evidence.code = evidence.code.max(Some(says)),
-            None if !own_only => evidence.guess = evidence.guess.max(guess(text)),
+            None if !own_only => evidence.guess = evidence.guess.max(wordings::guess(text)),
             None => {}
         }
-        if !own_only {
-            evidence.concurrency |= contains(text, b"concurren");
-            evidence.contended |= contended(text);
+        if own_only {
+            return;
+        }
+        evidence.concurrency |= contains(text, b"concurren");
+        evidence.contended |= wordings::contended(text);
+        evidence.oversized |= wordings::too_large_code(text);
+        evidence.no_money |= wordings::no_money(text);
+        evidence.no_credits |= wordings::no_credits(text);
+        evidence.taken_away |= wordings::taken_from_somebody(text);
+        if wordings::key_taken_away(text) {
+            evidence.key = Some(Says::Revoked);
         }
     }
 
@@ -203,8 +231,12 @@ impl<'a> Reader<'_, 'a> {
         let message = &message[..message.len().min(text::LONGEST)];
         evidence.concurrency |=
             contains(message, b"concurren") || contains(message, b"simultaneous");
-        evidence.contended |= contended(message);
-        evidence.key = evidence.key.max(about_key(message));
+        evidence.contended |= wordings::contended(message);
+        evidence.key = evidence.key.max(wordings::about_key(message));
+        evidence.taken_away |= wordings::taken_from_somebody(message);
+        evidence.oversized |= wordings::too_large(message);
+        evidence.no_money |= wordings::no_money(message);
+        evidence.no_credits |= wordings::no_credits(message);
     }
 
     /// Looks for templates in a message; tells whether there is one.
@@ -336,14 +368,45 @@ impl<'a> Reader<'_, 'a> {
         }
     }
 
+    /// A status beside the response's own: that of the server behind a gateway.
+    fn status(&mut self, name: &[u8], scalar: Scalar<'a>) {
+        let (Scalar::Text(value) | Scalar::Number(value)) = scalar else {
+            return;
+        };
+        let named = matches!(name, b"code" | b"status" | b"statusCode" | b"status_code");
+        if named && self.found.evidence.status.is_none() {
+            self.found.evidence.status = match value {
+                b"429" => Some(429),
+                b"529" => Some(529),
+                _ => None,
+            };
+        }
+    }
+
     /// `google.rpc.QuotaFailure`: which quotas were violated, and how large they are.
     fn quota(&mut self, name: &[u8], object: u32, scalar: Scalar<'a>) {
         let (Scalar::Text(value) | Scalar::Number(value)) = scalar else {
             return;
         };
-        if !matches!(name, b"quotaId" | b"quotaValue") {
-            return;
+        match name {
+            b"quotaId" | b"quotaValue" => {}
+            // `google.rpc.ErrorInfo` names the one that was violated in its metadata.
+            b"quota_limit" => {
+                let id = std::str::from_utf8(value).unwrap_or("");
+                let window = Some(u64::from(violated(id).window)).filter(|window| *window > 0);
+                let evidence = &mut self.found.evidence;
+                evidence.window = evidence.window.or(window);
+                evidence.of_google = true;
+                return;
+            }
+            b"domain" => {
+                let google = value == b"usageLimits" || value.ends_with(b"googleapis.com");
+                self.found.evidence.of_google |= google;
+                return;
+            }
+            _ => return,
         }
+        self.found.evidence.of_google = true;
         if self
             .violation
             .as_ref()

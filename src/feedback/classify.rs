@@ -39,6 +39,10 @@ fn verdict(status: u16, own: &Own, found: &Findings<'_>) -> Option<Says> {
     if evidence.too_large && status >= 400 {
         return Some(Says::Fatal);
     }
+    // A size is too large for good; only a 413 may speak of a moment, and says so by a hint.
+    if evidence.oversized && status != 413 && (status >= 400 || own.ok_bodies) {
+        return Some(Says::Fatal);
+    }
     if status < 400 {
         return served(own, evidence);
     }
@@ -63,6 +67,15 @@ fn verdict(status: u16, own: &Own, found: &Findings<'_>) -> Option<Says> {
     if let Some(guess) = evidence.guess.and_then(|guess| at(guess, status)) {
         return Some(guess);
     }
+    // What people sell by the call is asked about with these statuses; with others words for money
+    // speak of what the caller deals in.
+    if matches!(status, 401..=403 | 429) && empty_purse(found, hinted) {
+        return Some(Says::Funds);
+    }
+    // A gateway that passes on what it was told.
+    if let (400 | 403 | 500.., Some(told)) = (status, evidence.status.and_then(passed_on)) {
+        return Some(told);
+    }
     if let (503, false, Some(shows)) = (status, spent, evidence.shows) {
         return Some(shows);
     }
@@ -80,6 +93,7 @@ fn verdict(status: u16, own: &Own, found: &Findings<'_>) -> Option<Says> {
         400 | 406 | 409 | 418 if spent && hinted => Says::Rate,
         409 | 423 if evidence.contended => Says::Transient,
         498 | 529 => Says::Overloaded,
+        401 if evidence.taken_away => Says::Revoked,
         401 => evidence.key.unwrap_or(Says::Unauthorized),
         403 => match evidence.key {
             Some(key) => key,
@@ -112,6 +126,25 @@ fn served(own: &Own, evidence: &Evidence) -> Option<Says> {
     })
 }
 
+/// Whether words say that no money is left. Credits that come back by themselves are a rate.
+fn empty_purse(found: &Findings<'_>, hinted: bool) -> bool {
+    let evidence = &found.evidence;
+    let comes_back = hinted
+        || found.text_wait.is_some()
+        || evidence.window.is_some()
+        || found.tally.drafts.iter().any(Draft::spent);
+    evidence.no_money || evidence.no_credits && !comes_back
+}
+
+/// What a status says that a body tells beside another one of the response.
+fn passed_on(status: u16) -> Option<Says> {
+    match status {
+        429 => Some(Says::Rate),
+        529 => Some(Says::Overloaded),
+        _ => None,
+    }
+}
+
 /// What a word says at this status. A rate can be refused with nearly any status, but "overloaded"
 /// in a complaint about the caller's input is about the input, and a 413 is about its size.
 fn at(says: Says, status: u16) -> Option<Says> {
@@ -130,7 +163,9 @@ fn at(says: Says, status: u16) -> Option<Says> {
 /// A code with the words beside it, where one code stands for two things.
 fn with_words(code: Says, evidence: &Evidence, drafts: &[Draft<'_>]) -> Says {
     match code {
-        Says::Unauthorized if evidence.key == Some(Says::Revoked) => Says::Revoked,
+        Says::Unauthorized if evidence.key == Some(Says::Revoked) || evidence.taken_away => {
+            Says::Revoked
+        }
         // A protection of the server stands before the limit that its code names.
         Says::Rate if evidence.shows == Some(Says::Overloaded) => Says::Overloaded,
         // One code for the day and for too many at once (Salesforce).

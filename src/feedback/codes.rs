@@ -1,4 +1,4 @@
-//! What error codes say, those of the table and others, and what words say about the key.
+//! What error codes say by the table, and which names in bodies hold them.
 
 use super::Dimension;
 use super::vendors::{Code, Key, Says, Vendor, all};
@@ -15,84 +15,9 @@ pub(crate) fn code(vendor: &Vendor, text: &[u8], own_only: bool) -> Option<Says>
     found.map(|code| code.1)
 }
 
-/// What a code that no table lists says by the words in it.
-pub(crate) fn guess(text: &[u8]) -> Option<Says> {
-    let has = |word: &str| contains(text, word.as_bytes());
-    let rate = [
-        "ratelimit",
-        "rate_limit",
-        "rate-limit",
-        "throttl",
-        "toomanyrequests",
-        "too_many_requests",
-    ];
-    if rate.iter().any(|word| has(word)) {
-        Some(Says::Rate)
-    } else if has("overload") || has("queue_full") {
-        Some(Says::Overloaded)
-    } else {
-        None
-    }
-}
-
 /// Whether a name may hold a code or a sentence about the response.
 pub(crate) fn may_tell(name: &[u8]) -> bool {
     NAMES.iter().any(|known| known.as_bytes() == name)
-}
-
-/// What a message says about the key that was sent.
-pub(crate) fn about_key(message: &[u8]) -> Option<Says> {
-    let has = |words: &[&str]| words.iter().any(|word| contains(message, word.as_bytes()));
-    let key = has(&[
-        "api key",
-        "api_key",
-        "apikey",
-        "access key",
-        "token",
-        "credential",
-        "secret",
-    ]);
-    if (key || has(&["account"]))
-        && has(&[
-            "revoked",
-            "disabled",
-            "deleted",
-            "deactivated",
-            "suspended",
-            "terminated",
-        ])
-    {
-        return Some(Says::Revoked);
-    }
-    let bad = has(&[
-        "invalid",
-        "incorrect",
-        "not valid",
-        "expired",
-        "missing",
-        "unauthorized",
-        "unauthenticated",
-        "not recognized",
-        "bad credentials",
-    ]);
-    (key && bad).then_some(Says::Unauthorized)
-}
-
-/// Whether a message says that somebody else was at work on the same thing.
-pub(crate) fn contended(message: &[u8]) -> bool {
-    [
-        "lock",
-        "contention",
-        "collision",
-        "in progress",
-        "in-progress",
-        "in_progress",
-        "in_use",
-        "try again",
-        "retry",
-    ]
-    .iter()
-    .any(|word| contains(message, word.as_bytes()))
 }
 
 /// Which quota a violation's id names: `GenerateRequestsPerDayPerProjectPerModel-FreeTier`.

@@ -42,7 +42,13 @@ pub(crate) fn compound(mut decimal: Decimal, mut rest: &[u8]) -> Option<Span> {
 /// The duration in words at the start of a sentence, and what follows it: `1.33s`, `59 seconds`,
 /// `1h38m23.712s.`, `1 hours, 7 minutes, and 1 seconds`. A number without its unit is none.
 pub(crate) fn spoken(text: &[u8]) -> Option<(Span, &[u8])> {
-    let mut rest = text.strip_prefix(b"~").unwrap_or(text);
+    let mut rest = HEDGES
+        .iter()
+        .find_map(|hedge| {
+            let (start, rest) = text.split_at_checked(hedge.len())?;
+            start.eq_ignore_ascii_case(hedge).then_some(rest)
+        })
+        .unwrap_or(text);
     let mut last = u64::MAX;
     let mut sum: Option<(Span, &[u8])> = None;
     while let Some((decimal, after)) = Decimal::split(rest) {
@@ -104,6 +110,16 @@ const UNITS: [(&[u8], u64); 10] = [
     (b"ns", 1),
 ];
 
+/// What stands before a duration that is not meant to be exact.
+const HEDGES: [&[u8]; 6] = [
+    b"~",
+    b"about ",
+    b"approximately ",
+    b"around ",
+    b"another ",
+    b"at least ",
+];
+
 /// Units as sentences spell them.
 const WORDS: [(&[u8], u64); 26] = [
     (b"ms", 1_000_000),
@@ -153,6 +169,8 @@ mod tests {
             Some(4_021_000)
         );
         assert_eq!(millis("~299 min"), Some(17_940_000));
+        assert_eq!(millis("about 5 minutes"), Some(300_000));
+        assert_eq!(millis("at least 30 seconds"), Some(30_000));
         assert_eq!(millis("a few minutes"), None);
         assert_eq!(millis("2"), None);
         assert_eq!(

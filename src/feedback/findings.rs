@@ -12,7 +12,8 @@ use super::{Dimension, Wait, WaitSource};
 pub(crate) struct Findings<'a> {
     pub(crate) tally: Tally<'a>,
     pub(crate) evidence: Evidence,
-    /// Hints by where they stood; the first that is there wins.
+    /// Hints by where they stood: the first that is there counts, or a field of the body that wants
+    /// more than the headers.
     pub(crate) vendor_wait: Option<Delay>,
     pub(crate) retry_after: Option<Delay>,
     pub(crate) body_wait: Option<Delay>,
@@ -48,6 +49,16 @@ pub(crate) struct Evidence {
     pub(crate) status: Option<u16>,
     /// It asked for more than the whole limit.
     pub(crate) too_large: bool,
+    /// Words for a request that is larger than any that is taken.
+    pub(crate) oversized: bool,
+    /// Words for an empty purse.
+    pub(crate) no_money: bool,
+    /// Words for used-up credits, which come back by themselves at some vendors.
+    pub(crate) no_credits: bool,
+    /// Words for something that somebody lost for good, whatever it was.
+    pub(crate) taken_away: bool,
+    /// Google's own words for a quota, whose days end at midnight in California.
+    pub(crate) of_google: bool,
     /// The words "concurrent" or "at once".
     pub(crate) concurrency: bool,
     /// Words for somebody else at work on the same thing.
@@ -86,15 +97,20 @@ impl<'a> Findings<'a> {
         };
         // A vendor's own delay of 0 beside a longer `Retry-After` is a rounding error (seen at
         // Azure: `retry-after-ms: 0` with `retry-after: 1`).
-        if let Some(delay) = self.vendor_wait
-            && (!delay.after.is_zero() || self.retry_after.is_none())
-        {
-            return Some(wait(delay, WaitSource::VendorHeader));
+        let vendors = self
+            .vendor_wait
+            .filter(|delay| !delay.after.is_zero() || self.retry_after.is_none());
+        let header = vendors
+            .map(|delay| wait(delay, WaitSource::VendorHeader))
+            .or_else(|| Some(wait(self.retry_after?, WaitSource::RetryAfter)));
+        let body = self.body_wait.map(|delay| wait(delay, WaitSource::Body));
+        match (header, body) {
+            // An edge and the server behind it: both want to be waited for.
+            (Some(header), Some(body)) if body.delay > header.delay => Some(body),
+            _ => header
+                .or(body)
+                .or_else(|| Some(wait(self.text_wait?, WaitSource::Text))),
         }
-        self.retry_after
-            .map(|delay| wait(delay, WaitSource::RetryAfter))
-            .or_else(|| self.body_wait.map(|delay| wait(delay, WaitSource::Body)))
-            .or_else(|| self.text_wait.map(|delay| wait(delay, WaitSource::Text)))
     }
 
     /// What a reason header or a field names.

@@ -11,6 +11,7 @@ use super::index;
 use super::names;
 use super::values::{Decimal, Delay, Unit, count};
 use super::vendors::{Meaning, Part, Vendor};
+use super::wordings;
 
 /// Reads all headers into findings.
 pub(crate) fn read<'a>(found: &mut Findings<'a>, vendor: &'static Vendor, headers: &'a HeaderMap) {
@@ -81,6 +82,7 @@ fn take<'a>(
             found.evidence.spoke = true;
         }
         Meaning::Reasons(reasons) => found.reason(reasons, value),
+        Meaning::Message => found.evidence.oversized |= wordings::too_large(value),
         Meaning::Shows(says) => found.evidence.shows = Some(*says),
         Meaning::Cost(dimension) => {
             let plain = value.trim_ascii();

@@ -27,6 +27,7 @@ mod index;
 mod json;
 mod names;
 mod profile;
+mod prose;
 mod scope;
 mod spending;
 mod tally;
@@ -34,6 +35,7 @@ mod text;
 mod usage;
 mod values;
 mod vendors;
+mod wordings;
 mod xml;
 
 use std::borrow::Cow;
@@ -84,6 +86,9 @@ pub fn read(
         let page = codes::contains(kind, b"text/html");
         if !page && (refused || vendor.own.ok_bodies || !vendor.replays.is_empty()) {
             body::read(&mut found, vendor, refused, body);
+        }
+        if page && refused {
+            body::prose(&mut found, body, true);
         }
         found.evidence.spoke |= page;
     }
@@ -151,6 +156,9 @@ fn floor(
     match class {
         Class::QuotaExhausted if own.anchor != Anchor::None => {
             classify::returns_at(own.anchor, now)
+        }
+        Class::QuotaExhausted if found.evidence.of_google => {
+            classify::returns_at(Anchor::MidnightPacific, now)
         }
         Class::RateLimited if wait.is_none() => {
             let rule = own

@@ -156,6 +156,8 @@ pub(crate) enum Meaning<'a> {
     Code,
     /// Why it was refused.
     Reasons(&'static [Reason]),
+    /// A sentence about the refusal.
+    Message,
     /// What its mere presence on a refusal says.
     Shows(Says),
     /// What this call cost.

@@ -4,8 +4,7 @@ use super::codes::contains;
 
 /// Tells the text of every element of an XML body; an HTML page tells nothing.
 pub(crate) fn visit<'a>(text: &'a [u8], mut tell: impl FnMut(&'a [u8], &'a [u8])) {
-    let start = text.get(..15).unwrap_or(text);
-    if contains(start, b"<html") || contains(start, b"<!doctype html") {
+    if is_page(text) {
         return;
     }
     let mut rest = text;
@@ -23,4 +22,10 @@ pub(crate) fn visit<'a>(text: &'a [u8], mut tell: impl FnMut(&'a [u8], &'a [u8])
         }
         rest = after;
     }
+}
+
+/// Whether it is a page for people.
+pub(crate) fn is_page(text: &[u8]) -> bool {
+    let start = text.get(..15).unwrap_or(text);
+    contains(start, b"<html") || contains(start, b"<!doctype html")
 }

@@ -429,3 +429,80 @@ fn what_a_message_names_does_not_override_what_a_header_told() {
     assert_eq!(said.readings.len(), 1);
     assert_eq!(wait(&said), Some(7_000));
 }
+
+// HF-11: an edge and the API behind it name different waits.
+#[test]
+fn the_longer_of_header_and_body_counts() {
+    let both = |header, body: &str| wait(&read(429, &[("Retry-After", header)], body));
+    assert_eq!(both("2", r#"{"retry_after": 4.0}"#), Some(4_000));
+    assert_eq!(both("2", r#"{"retry_after": 1.53}"#), Some(2_000));
+    let discord = Profile::by_name("discord").unwrap();
+    let said = read_as(
+        &discord,
+        429,
+        &[("Retry-After", "2")],
+        r#"{"retry_after": 4.0}"#,
+    );
+    assert_eq!(wait(&said), Some(4_000));
+}
+
+// SL-03, KR-10: what a person is told was read in JSON only.
+#[test]
+fn a_wait_in_words_is_read_in_a_text_and_in_a_page() {
+    let as_kind = |kind, body: &str| read(429, &[("content-type", kind)], body);
+    for (kind, body, millis) in [
+        (
+            "text/plain",
+            "Too many requests, try again in 3 seconds",
+            3_000,
+        ),
+        ("text/plain", "retry after 20s", 20_000),
+        ("text/plain", "Please try again in ~162 min.", 9_720_000),
+        (
+            "text/html",
+            "<html><p>Please wait <b>2</b>&nbsp;minutes</p></html>",
+            120_000,
+        ),
+    ] {
+        let said = as_kind(kind, body);
+        assert_eq!(wait(&said), Some(millis), "{body}");
+        assert_eq!(said.class, Class::RateLimited, "{body}");
+    }
+    for body in ["try again in 2", "<script>try again in 3 seconds</script>"] {
+        assert_eq!(wait(&as_kind("text/html", body)), None, "{body}");
+    }
+    // Words of a page are no sign that a denial is a limit.
+    let denied = read(
+        403,
+        &[("content-type", "text/html")],
+        "<html>try again in 3 seconds</html>",
+    );
+    assert_eq!(denied.class, Class::Fatal);
+}
+
+// SL-02: a day's quota was retried after the 2 s of its hint.
+#[test]
+fn a_day_of_google_ends_at_midnight_in_california_without_a_profile() {
+    let body = |detail: &str| {
+        format!(
+            r#"{{"error":{{"status":"RESOURCE_EXHAUSTED","details":[{detail},{{"retryDelay":"2s"}}]}}}}"#
+        )
+    };
+    for detail in [
+        r#"{"violations":[{"quotaId":"GenerateRequestsPerDayPerProjectPerModel-FreeTier"}]}"#,
+        r#"{"domain":"googleapis.com","metadata":{"quota_limit":"RequestsPerDayPerProject"}}"#,
+    ] {
+        let said = read(429, &[], &body(detail));
+        assert_eq!(said.class, Class::QuotaExhausted, "{detail}");
+        assert_eq!(said.floor.map(|floor| floor.as_secs()), Some(19 * 3600));
+    }
+    let minute = body(r#"{"violations":[{"quotaId":"GenerateRequestsPerMinute"}]}"#);
+    let said = read(429, &[], &minute);
+    assert_eq!((said.class, said.floor), (Class::RateLimited, None));
+}
+
+#[test]
+fn categories_of_limits_are_read_without_a_profile() {
+    let said = read(429, &[("X-Sentry-Rate-Limits", "3::organization")], "");
+    assert_eq!(reset(&said.readings[0]), Some(3_000));
+}

@@ -251,3 +251,94 @@ fn the_servers_word_on_retrying_is_passed_on() {
         None
     );
 }
+
+// KR-05: a token that was invalidated was taken for a wrong one, and the next account was shown.
+#[test]
+fn a_key_that_was_taken_away_is_told_whatever_the_word() {
+    for (status, body) in [
+        (
+            401,
+            r#"{"error":{"code":"token_invalidated","message":"Your authentication token has been invalidated."}}"#,
+        ),
+        (401, r#"{"error":{"code":"session_invalidated"}}"#),
+        (401, r#"{"error":"user_deactivated"}"#),
+        (
+            403,
+            r#"{"error":{"message":"Your API key was reported as leaked."}}"#,
+        ),
+        (
+            403,
+            r#"{"error":{"message":"Your account has been banned."}}"#,
+        ),
+    ] {
+        assert_eq!(
+            read(status, &[], body).fault,
+            Some(Fault::Revoked),
+            "{body}"
+        );
+    }
+    // Somebody else's loss, and a restriction, are not the key's.
+    for body in [
+        r#"{"error":{"message":"User has been suspended."}}"#,
+        r#"{"error":{"status":"PERMISSION_DENIED","details":[{"reason":"API_KEY_SERVICE_BLOCKED"}]}}"#,
+    ] {
+        assert_ne!(read(403, &[], body).fault, Some(Fault::Revoked), "{body}");
+    }
+}
+
+// CL-09: a size that the server's transport refuses came as a spent resource.
+#[test]
+fn a_message_that_is_too_large_is_final_at_any_status() {
+    let body = r#"{"error":{"status":"RESOURCE_EXHAUSTED","message":"Received message larger than max (5243000 vs. 4194304)"}}"#;
+    for status in [413, 429, 500, 503] {
+        assert_eq!(read(status, &[], body).class, Class::Fatal, "{status}");
+    }
+    let grpc = Profile::by_name("grpc").unwrap();
+    let headers = [
+        ("grpc-status", "8"),
+        (
+            "grpc-message",
+            "grpc: received message larger than max (6 vs. 4)",
+        ),
+    ];
+    assert_eq!(read_as(&grpc, 200, &headers, "").class, Class::Fatal);
+    let rate = r#"{"code":"RequestRateTooLarge","message":"Request rate is large."}"#;
+    assert_eq!(read(429, &[], rate).class, Class::RateLimited);
+}
+
+// CL-01: only the words say that the purse is empty.
+#[test]
+fn an_empty_purse_is_known_by_its_words_where_keys_are_refused() {
+    for (status, message) in [
+        (
+            429,
+            "You exceeded your current quota, please check your plan and billing details.",
+        ),
+        (429, "Insufficient balance, please recharge"),
+        (403, "Your team does not have any credits yet"),
+        (403, "Your account is past due"),
+        (429, "账户余额不足"),
+    ] {
+        let body = format!(r#"{{"error":{{"message":"{message}"}}}}"#);
+        assert_eq!(
+            read(status, &[], &body).fault,
+            Some(Fault::OutOfFunds),
+            "{message}"
+        );
+    }
+    // What comes back by itself, and what the caller deals in, are no purse of the key.
+    let short = r#"{"error":{"status":"RESOURCE_EXHAUSTED","message":"You exceeded your current quota, please check your plan and billing details."}}"#;
+    assert_eq!(read(429, &[], short).class, Class::RateLimited);
+    let day = r#"{"message":"Out of credits per minute"}"#;
+    assert_eq!(read(429, &[], day).fault, None);
+    let order = r#"{"code":-2010,"msg":"Account has insufficient balance for requested action."}"#;
+    assert_eq!(read(400, &[], order).fault, None);
+}
+
+#[test]
+fn a_gateway_that_passes_on_a_limit_is_limited() {
+    let body = r#"{"error":{"code":429,"message":"Provider returned error"}}"#;
+    assert_eq!(read(502, &[], body).class, Class::RateLimited);
+    let body = r#"{"error":{"code":502,"message":"Provider returned error"}}"#;
+    assert_eq!(read(502, &[], body).class, Class::Transient);
+}

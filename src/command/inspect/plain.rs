@@ -260,12 +260,16 @@ fn said_by(said: &Feedback) -> &'static str {
         .readings
         .iter()
         .any(|reading| reading.remaining.is_some_and(|left| left < 1.0) && reading.reset.is_some());
+    let silent = |reading: &Reading| reading.remaining.is_none() && reading.used.is_none();
+    let told = said.readings.iter().any(|reading| reading.reset.is_some())
+        && said.readings.iter().all(silent);
     match (said.wait, said.floor) {
         (Some(wait), floor) if floor.is_none_or(|floor| wait.delay >= floor) => {
             "the server says how long"
         }
         (_, Some(_)) => "the vendor's rules say how long",
         _ if back => "until what is spent comes back",
+        _ if told => "until the last of what it tells of comes back",
         _ => "nobody says how long, so it is tried again now and then",
     }
 }

@@ -82,6 +82,13 @@ pub(super) static ROWS: &[Vendor] = &[
             says("available in {wait}"),
             says("reset after {wait}"),
             says("please wait {wait}"),
+            says("wait for {wait}"),
+            says("must wait {wait}"),
+            says("have to wait {wait}"),
+            says("wait {wait} before"),
+            says("wait {wait} and"),
+            says("come back in {wait}"),
+            says("resets in {wait}"),
             means("overloaded", Says::Overloaded),
             means("high demand", Says::Overloaded),
             means("server is busy", Says::Overloaded),
@@ -93,7 +100,6 @@ pub(super) static ROWS: &[Vendor] = &[
             means("abuse detection", Says::Rate),
             means("rate limit exceeded", Says::Rate),
             means("reduce your request rate", Says::Rate),
-            means("insufficient balance", Says::Funds),
             means("credit balance is too low", Says::Funds),
         ],
         ..Vendor::NONE
@@ -182,6 +188,7 @@ pub(super) static ROWS: &[Vendor] = &[
         own: Own {
             headers: &[
                 header("grpc-retry-pushback-ms", Meaning::Pushback),
+                header("grpc-message", Meaning::Message),
                 header(
                     "grpc-status",
                     Meaning::Reasons(&[

@@ -124,14 +124,11 @@ pub(super) static ROWS: &[Vendor] = &[
         headers: &[
             limit("x-sentry-rate-limit-concurrentlimit", CONCURRENT),
             remaining("x-sentry-rate-limit-concurrentremaining", CONCURRENT),
-        ],
-        own: Own {
-            headers: &[header(
+            header(
                 "x-sentry-rate-limits",
                 Meaning::Whole(REQUESTS, Form::Categories),
-            )],
-            ..Own::NONE
-        },
+            ),
+        ],
         ..Vendor::NONE
     },
     Vendor {
