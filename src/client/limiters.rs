@@ -243,7 +243,7 @@ mod tests {
         let limiters = Limiters::by_host_with(|host| match host {
             "panic.test" => panic!("a bug"),
             "wrong.test" => Limiter::builder().queue(0),
-            _ => Limiter::builder().ceiling("1/1h"),
+            _ => Limiter::builder().ceiling("1/1h").max_wait(None),
         });
         let limiter = limiters.of(&url("https://panic.test/")).expect("a default");
         let told = limiter.changes().try_next().expect("it is told");

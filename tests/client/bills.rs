@@ -61,3 +61,28 @@ async fn what_was_used_beyond_the_estimate_is_owed() {
     ask(&client, &api, 50).await;
     assert!(clock.now().since(begun) >= Duration::from_secs(1));
 }
+
+#[tokio::test]
+async fn a_stream_of_an_unknown_vendor_tells_its_usage_too() {
+    let api = MockServer::start().await;
+    let events = "data: {\"choices\":[{\"delta\":{\"content\":\"hi\"}}]}\n\n\
+                  data: {\"choices\":[],\"usage\":{\"prompt_tokens\":15,\"completion_tokens\":5}}\n\n\
+                  data: [DONE]\n\n";
+    let answer = ResponseTemplate::new(200).set_body_raw(events, "text/event-stream");
+    Mock::given(any()).respond_with(answer).mount(&api).await;
+    let limiter = Limiter::builder()
+        .ceiling("25000 tokens/1h")
+        .build()
+        .unwrap();
+    let client = ClientBuilder::new(paceline::http_client().build().unwrap())
+        .with(limiter)
+        .build();
+    // Two of the estimates fill the hour; a third would be refused at once.
+    for _ in 0..6 {
+        let url = format!("{}/v1/chat/completions", api.uri());
+        let body = r#"{"model":"m","stream":true,"max_tokens":10000,"messages":[]}"#;
+        let request = client.post(url).header("content-type", "application/json");
+        let reply = request.body(body).send().await.unwrap();
+        assert!(reply.text().await.unwrap().ends_with("[DONE]\n\n"));
+    }
+}
