@@ -26,7 +26,8 @@ pub struct RetrySettings {
     pub errors: u16,
     /// How often a request is repeated after refusals (429, overload) of its own. Default 10: two
     /// tries cannot ride out a busy minute. A refusal of a key that served nothing since the one
-    /// before, while others were served, is not the request's own: the key is used up.
+    /// before, while others were served, is not the request's own: the key is used up. That holds from 10
+    /// on: whoever allows fewer would rather be told than wait.
     pub refusals: u16,
     /// How often it is repeated after refusals of any kind. Default 60: at a minute between the
     /// last of them a key may be used up for about an hour. What waits that long is bounded by the
@@ -56,7 +57,7 @@ impl Default for RetrySettings {
     fn default() -> Self {
         Self {
             errors: 3,
-            refusals: 10,
+            refusals: PATIENT,
             refusals_in_all: 60,
             base: None,
             factor: 2.0,
@@ -126,7 +127,13 @@ fn judge_answer(settings: &RetrySettings, tried: Tried, feedback: &Feedback) -> 
     match feedback.class {
         Class::Ok => Judgement::Return(None),
         Class::RateLimited | Class::QuotaExhausted | Class::Overloaded => {
-            let own = tried.refusals - tried.used_up.min(tried.refusals);
+            // Whoever allows few would rather be told than wait.
+            let used_up = if settings.refusals < PATIENT {
+                0
+            } else {
+                tried.used_up
+            };
+            let own = tried.refusals - used_up.min(tried.refusals);
             if own < settings.refusals && tried.refusals < settings.refusals_in_all {
                 Judgement::Refused
             } else {
@@ -232,6 +239,8 @@ impl Budget {
     }
 }
 
+/// The default number of repeats after refusals: from here on a request is meant to last.
+const PATIENT: u16 = 10;
 /// Backoff never starts below this: a timer's own resolution, several times.
 const SHORTEST_BASE: Duration = Duration::from_millis(20);
 /// Nor above this; it is also the base while no response time is known (promptfoo's base).
