@@ -253,7 +253,7 @@
 //! use paceline::{Error, Limiter};
 //! use std::time::Duration;
 //!
-//! let limiter = Limiter::builder().ceiling("1/1h").build()?;
+//! let limiter = Limiter::builder().ceiling("1/1m").build()?;
 //! let client = reqwest_middleware::ClientBuilder::new(paceline::http_client().build()?)
 //!     .with(limiter.clone())
 //!     .build();
