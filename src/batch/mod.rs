@@ -27,6 +27,7 @@ mod ids;
 mod inflight;
 mod input;
 mod line;
+mod meaning;
 mod options;
 mod outage;
 mod output;
