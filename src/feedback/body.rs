@@ -6,18 +6,16 @@
 use std::borrow::Cow;
 
 use super::codes::{code, contains, may_tell, violated};
-use super::draft::{Draft, Source, seconds};
+use super::draft::{Draft, Source};
 use super::durations::duration;
 use super::findings::Findings;
 use super::json::{self, Place, Scalar};
-use super::prose::Prose;
+use super::sentence;
 use super::spending::Spending;
-use super::text;
 use super::values::{Decimal, LONGEST_WAIT, Unit, Written, count};
-use super::vendors::{Code, Field, Says, Text, Told, Vendor, all};
+use super::vendors::{Code, Field, Says, Told, Vendor, all};
 use super::wordings;
 use super::xml;
-use super::{Dimension, Reset};
 
 /// Reads a body into findings.
 pub(crate) fn read<'a>(
@@ -50,7 +48,7 @@ pub(crate) fn read<'a>(
             // A page says something, if only to people.
             reader.found.evidence.spoke |= refused;
             if refused && xml::is_page(start) {
-                prose(reader.found, start, true);
+                sentence::prose(reader.found, start, true);
             }
             xml::visit(start, |name, text| {
                 let place = Place {
@@ -61,7 +59,7 @@ pub(crate) fn read<'a>(
             });
         }
         Some(_) if refused => {
-            prose(reader.found, start, false);
+            sentence::prose(reader.found, start, false);
             let line = start.trim_ascii();
             // A bare word may be a code: `local_rate_limited`.
             if line.len() <= LONGEST_CODE && !line.contains(&b' ') {
@@ -72,19 +70,6 @@ pub(crate) fn read<'a>(
         _ => {}
     }
     reader.finish();
-}
-
-/// The delay that a plain text or a page tells people. It is the only thing in it that is believed.
-pub(crate) fn prose(found: &mut Findings<'_>, text: &[u8], page: bool) {
-    let plain = Prose::read(text, page);
-    let now = found.tally.now;
-    let wait = all()
-        .flat_map(|vendor| vendor.texts)
-        .filter(|template| template.words.contains("{wait}"))
-        .find_map(|template| text::find(template.words, plain.as_bytes(), now)?.wait);
-    if let Some(wait) = wait {
-        found.text_wait = Some(wait.wait(Unit::Seconds, now));
-    }
 }
 
 struct Reader<'r, 'a> {
@@ -136,10 +121,10 @@ impl<'a> Reader<'_, 'a> {
             Scalar::Text(text) if may_tell(name) && !text.is_empty() => {
                 self.found.evidence.spoke = true;
                 if text.contains(&b' ') {
-                    self.sentence(text, own_only);
+                    sentence::read(self.found, self.vendor, text, own_only);
                 } else if text.len() <= LONGEST_CODE {
                     self.code_of(text, own_only, name == b"type");
-                    self.templates(self.vendor.own.texts.iter(), text);
+                    sentence::templates(self.found, self.vendor.own.texts.iter(), text);
                 }
             }
             Scalar::Number(number) if may_tell(name) => self.own_code(number),
@@ -211,91 +196,6 @@ impl<'a> Reader<'_, 'a> {
         if let Some(Code(_, says)) = own {
             self.found.evidence.code = self.found.evidence.code.max(Some(*says));
         }
-    }
-
-    fn sentence(&mut self, message: &'a [u8], own_only: bool) {
-        let own = self.vendor.own.texts.iter();
-        let shared = all().flat_map(|vendor| vendor.texts).filter(|_| !own_only);
-        let any = self.templates(own.chain(shared), message);
-        if own_only && !any {
-            return;
-        }
-        // A few codes are whole sentences: "Limit Exceeded".
-        if message.len() <= LONGEST_CODE
-            && let Some(says) = code(self.vendor, message, own_only)
-        {
-            self.found.evidence.code = self.found.evidence.code.max(Some(says));
-        }
-        let evidence = &mut self.found.evidence;
-        evidence.window = evidence.window.or_else(|| text::window(message));
-        let message = &message[..message.len().min(text::LONGEST)];
-        evidence.concurrency |=
-            contains(message, b"concurren") || contains(message, b"simultaneous");
-        evidence.contended |= wordings::contended(message);
-        evidence.key = evidence.key.max(wordings::about_key(message));
-        evidence.taken_away |= wordings::taken_from_somebody(message);
-        evidence.oversized |= wordings::too_large(message);
-        evidence.no_money |= wordings::no_money(message);
-        evidence.no_credits |= wordings::no_credits(message);
-    }
-
-    /// Looks for templates in a message; tells whether there is one.
-    fn templates<'t>(
-        &mut self,
-        templates: impl Iterator<Item = &'t Text>,
-        message: &'a [u8],
-    ) -> bool {
-        let now = self.found.tally.now;
-        let mut any = false;
-        for template in templates {
-            if let Some(told) = text::find(template.words, message, now) {
-                any = true;
-                self.template(template, &told);
-            }
-        }
-        any
-    }
-
-    fn template(&mut self, template: &Text, told: &text::Found) {
-        let found = &mut *self.found;
-        let now = found.tally.now;
-        if told
-            .cost
-            .zip(told.limit)
-            .is_some_and(|(cost, limit)| cost > limit)
-            && told.remaining.is_none()
-        {
-            found.evidence.too_large = true;
-        }
-        found.evidence.text = found.evidence.text.max(template.says);
-        found.floor = found.floor.max(template.floor);
-        let wait = told.wait.or_else(|| told.reset.map(Written::Span));
-        if found.text_wait.is_none() {
-            found.text_wait = wait.map(|wait| wait.wait(Unit::Seconds, now));
-        }
-        let crowded = template.names.dimension == Dimension::Concurrent;
-        let counts = told.used.is_some() || told.remaining.is_some() || told.window.is_some();
-        let counts = counts || crowded && told.limit.is_some();
-        if !counts {
-            return;
-        }
-        let mut draft = Draft::new(&template.names, Source::Words);
-        draft.dimension = told.dimension.unwrap_or(draft.dimension);
-        (draft.limit, draft.used) = (told.limit, told.used);
-        draft.remaining = if template.spent {
-            Some(0.0)
-        } else {
-            told.remaining
-        };
-        draft.window = told
-            .window
-            .and_then(|window| seconds(window as f64))
-            .or(draft.window);
-        let reset = told
-            .reset
-            .and_then(|reset| Written::Span(reset).reset(Unit::Seconds, now));
-        draft.reset = reset.map(Reset::from);
-        found.tally.push(draft);
     }
 
     fn field(&mut self, field: &Field, scalar: Scalar<'a>) {
@@ -462,4 +362,4 @@ pub(crate) const MOST: usize = 8 * 1024;
 const MOST_POLICIES: usize = 8;
 
 /// Codes are short: `ReservedFunctionConcurrentInvocationLimitExceeded` has 50 letters.
-const LONGEST_CODE: usize = 120;
+pub(super) const LONGEST_CODE: usize = 120;

@@ -29,6 +29,7 @@ mod names;
 mod profile;
 mod prose;
 mod scope;
+mod sentence;
 mod spending;
 mod tally;
 mod text;
@@ -88,7 +89,7 @@ pub fn read(
             body::read(&mut found, vendor, refused, body);
         }
         if page && refused {
-            body::prose(&mut found, body, true);
+            sentence::prose(&mut found, body, true);
         }
         found.evidence.spoke |= page;
     }
