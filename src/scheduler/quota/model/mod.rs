@@ -20,6 +20,7 @@ use super::steadiness::Steadiness;
 use super::window::Window;
 
 mod correction;
+mod level;
 mod readiness;
 mod recognition;
 mod rollover;
@@ -270,97 +271,6 @@ impl Quota {
         self.last.as_ref().map_or(Time::START, |seen| seen.at)
     }
 
-    /// Brings the level up to `now`.
-    pub(super) fn advance(&mut self, timing: &Timing, now: Time) {
-        let jitter = timing.jitter();
-        let before = self.level;
-        match self.law {
-            Law::Unknown => {
-                // One request that was alone in what it used: at its reset all is back, whatever
-                // the law.
-                if let Some((sent, reset)) = self.alone
-                    && now >= reset.plus_secs(jitter)
-                {
-                    let level = self.limit - self.sends.after(sent);
-                    if level > self.level {
-                        self.level = level;
-                        self.epoch += 1;
-                    }
-                    self.alone = None;
-                }
-            }
-            Law::Bucket => {
-                let back = self.refill.rate() * now.secs_since(self.at).max(0.0);
-                self.take_back(back);
-            }
-            Law::Sliding => {
-                let back = self.window.returned_by(jitter, now);
-                self.take_back(back);
-            }
-            Law::Fixed => self.roll_over(timing, now),
-        }
-        self.at = now;
-        self.note_return(before, now);
-    }
-
-    fn note_return(&mut self, before: f64, now: Time) {
-        if before < 1.0 && self.level >= 1.0 {
-            self.back_at = Some(now);
-        }
-    }
-
-    /// Whether a request sent at `sent` relied on a window that had only just been taken to be over.
-    pub(super) fn was_just_back(&self, sent: Time) -> bool {
-        let window = matches!(self.law, Law::Sliding | Law::Fixed);
-        let apart = |back: Time| sent.secs_since(back).abs();
-        window && self.back_at.is_some_and(|back| apart(back) < JUST)
-    }
-
-    fn take_back(&mut self, back: f64) {
-        let level = (self.level + back).min(self.limit);
-        self.returned += level - self.level;
-        self.level = level;
-    }
-
-    /// A request of this cost was sent.
-    pub(super) fn on_sent(&mut self, cost: f64, number: u64, timing: &Timing, now: Time) -> Mark {
-        self.advance(timing, now);
-        self.tries = (self.tries + TRIES_PER_SEND).min(MOST_TRIES);
-        let short = self.level + EPSILON < cost.min(self.limit);
-        if let Some(edge) = self.edge.as_mut().filter(|_| short) {
-            edge.on_try(number, now);
-        } else if short {
-            self.scouts = self.scouts.saturating_add(1);
-            let pause = (2.0 * timing.answer().unwrap_or(0.0)).max(SCOUT_PAUSE);
-            self.scouts_rest_until = now.plus_secs(pause * f64::from(1_u32 << self.scouts.min(8)));
-        }
-        self.level -= cost;
-        self.sends.push_numbered(cost, number, now);
-        if self.law != Law::Bucket {
-            self.window.push(cost, now);
-        }
-        if let Some(edge) = &mut self.edge {
-            edge.on_sent(timing.jitter(), now);
-        }
-        Mark {
-            returned: self.returned,
-            epoch: self.epoch,
-        }
-    }
-
-    /// The send of this number turned out to take `extra` more than it was reckoned to, or it never
-    /// left.
-    pub(super) fn adjust(&mut self, number: u64, extra: f64) {
-        self.sends.amend(number, extra);
-        if number > self.counted_from {
-            self.correct(-extra);
-        }
-    }
-
-    fn correct(&mut self, by: f64) {
-        self.level = (self.level + by).min(self.limit);
-    }
-
     /// Takes a reading in. Needs an up-to-date level.
     pub(super) fn on_reading(
         &mut self,
@@ -495,14 +405,7 @@ const EPSILON: f64 = 1e-9;
 /// A limit below it leaves nothing to keep back and ask with, and no counts to tell a refill by.
 const FEW: f64 = 2.0;
 /// Refusals spent on finding the edges of windows: two at first, as halving a second takes about
-/// five questions of which half are refused, and then one of 200 requests.
+/// five questions of which half are refused.
 const FIRST_TRIES: f64 = 2.0;
-const TRIES_PER_SEND: f64 = 0.005;
-const MOST_TRIES: f64 = 4.0;
-/// In seconds: a refusal of what was sent so soon after a window was taken to be over says that it
-/// was not, whatever is left when the refusal is written.
-const JUST: f64 = 0.1;
 /// What requests cost varies by request, and drifts slowly.
 const COST_WEIGHT: f64 = 0.1;
-/// In seconds: the least time between two scouts, doubled for each that changed nothing.
-const SCOUT_PAUSE: f64 = 0.1;
