@@ -159,8 +159,12 @@ impl Reply {
 
     /// A request that broke off on the way.
     pub(crate) fn network(message: String, sent: bool) -> Self {
+        Self::failure(Code::Network, message, sent)
+    }
+
+    fn failure(code: Code, message: String, sent: bool) -> Self {
         Self::Failure {
-            code: Code::Network,
+            code,
             message,
             sent,
             no_key: false,
@@ -170,12 +174,7 @@ impl Reply {
     /// A request whose answer is not kept.
     pub(crate) fn too_large() -> Self {
         let message = format!("the answer is larger than {} MiB", LARGEST >> 20);
-        Self::Failure {
-            code: Code::TooLarge,
-            message,
-            sent: true,
-            no_key: false,
-        }
+        Self::failure(Code::TooLarge, message, true)
     }
 
     /// A request whose answer cannot be unpacked. Another one would be packed the same way, and
@@ -185,23 +184,13 @@ impl Reply {
             "the answer came, and is not packed as its headers say (content-encoding): {}",
             last_cause(error)
         );
-        Self::Failure {
-            code: Code::Undecodable,
-            message,
-            sent: true,
-            no_key: false,
-        }
+        Self::failure(Code::Undecodable, message, true)
     }
 
     /// A request that was taken back while it was in flight.
     pub(crate) fn cancelled() -> Self {
         let message = "the run was stopped while it was in flight".to_owned();
-        Self::Failure {
-            code: Code::Cancelled,
-            message,
-            sent: true,
-            no_key: false,
-        }
+        Self::failure(Code::Cancelled, message, true)
     }
 
     /// What it means for its line.
@@ -275,10 +264,10 @@ impl Reply {
                 _ => None,
             },
             Self::Answer(answer) => match (answer.meaning.class, why) {
-                (Class::Transient, Some(GaveUp::Attempts | GaveUp::Budget)) => {
-                    Some(Trouble::Failed)
-                }
-                (Class::Transient, Some(GaveUp::NotReplayable)) => Some(Trouble::Failed),
+                (
+                    Class::Transient,
+                    Some(GaveUp::Attempts | GaveUp::Budget | GaveUp::NotReplayable),
+                ) => Some(Trouble::Failed),
                 (
                     Class::RateLimited | Class::Overloaded | Class::QuotaExhausted,
                     Some(GaveUp::Attempts),

@@ -1,58 +1,13 @@
 //! How many tokens an answer says that it used.
 
-use serde::Deserialize;
+use crate::feedback::{self, Dimension};
 
 /// The tokens that a body says were used; none if it says nothing of them. Streamed answers are
-/// none: they are events, not one object.
+/// none: their last event need not tell the whole.
 pub(crate) fn tokens(body: &[u8]) -> Option<u64> {
-    let said: Said = serde_json::from_slice(body).ok()?;
-    let openai = said.usage.and_then(Usage::total);
-    openai.or_else(|| said.metadata?.total)
-}
-
-#[derive(Deserialize)]
-struct Said {
-    usage: Option<Usage>,
-    /// Gemini's.
-    #[serde(rename = "usageMetadata")]
-    metadata: Option<Metadata>,
-}
-
-/// OpenAI's, of both its APIs, and Anthropic's, which gives no total.
-#[derive(Deserialize)]
-struct Usage {
-    total_tokens: Option<u64>,
-    #[serde(alias = "prompt_tokens")]
-    input_tokens: Option<u64>,
-    #[serde(alias = "completion_tokens")]
-    output_tokens: Option<u64>,
-    cache_creation_input_tokens: Option<u64>,
-    cache_read_input_tokens: Option<u64>,
-}
-
-#[derive(Deserialize)]
-struct Metadata {
-    #[serde(rename = "totalTokenCount")]
-    total: Option<u64>,
-}
-
-impl Usage {
-    fn total(self) -> Option<u64> {
-        if self.total_tokens.is_some() {
-            return self.total_tokens;
-        }
-        let parts = [
-            self.input_tokens,
-            self.output_tokens,
-            self.cache_creation_input_tokens,
-            self.cache_read_input_tokens,
-        ];
-        let said = parts.iter().flatten().copied();
-        parts
-            .iter()
-            .any(Option::is_some)
-            .then(|| said.fold(0, u64::saturating_add))
-    }
+    let said = feedback::read_usage(body).filter(|_| body.trim_ascii_start().starts_with(b"{"))?;
+    let of_tokens = said.cost.iter().find(|cost| cost.0 == Dimension::Tokens);
+    of_tokens.map(|&(_, tokens)| tokens as u64)
 }
 
 #[cfg(test)]
