@@ -78,8 +78,6 @@ impl Ear {
             return None;
         }
         let said = feedback::read_event(&self.profile, &self.event, self.clock.wall());
-        // Usage has the same form everywhere, whether or not the vendor is known.
-        let said = said.or_else(|| feedback::read_usage(&self.event));
         self.event.clear();
         said.map(|said| self.whole(said))
     }

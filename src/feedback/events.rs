@@ -7,6 +7,7 @@ use std::time::SystemTime;
 
 use super::json::{self, Scalar};
 use super::profile::Profile;
+use super::usage::read_usage;
 use super::{Class, Feedback, conclude, findings::Findings, nanos};
 use super::{body, codes};
 
@@ -37,7 +38,11 @@ pub fn read_event(profile: &Profile, data: &[u8], received: SystemTime) -> Optio
     let mut found = Findings::new(nanos(received));
     body::read(&mut found, profile.vendor(), status.is_some(), data);
     let said = conclude(&mut found, profile.vendor(), status.unwrap_or(200), None);
-    (said.class != Class::Ok || !said.cost.is_empty()).then_some(said)
+    if said.class == Class::Ok && said.cost.is_empty() {
+        // Usage has the same form everywhere, whether or not the vendor is known.
+        return read_usage(data);
+    }
+    Some(said)
 }
 
 /// The status that an event stands for, if it is an error.
@@ -130,8 +135,10 @@ mod tests {
     #[test]
     fn usage_is_told_as_a_cost() {
         let event = br#"{"choices":[],"usage":{"prompt_tokens":9,"completion_tokens":3,"total_tokens":12}}"#;
-        let said = read_event(&Profile::OPENAI, event, SystemTime::UNIX_EPOCH).expect("a cost");
-        assert_eq!(said.class, Class::Ok);
-        assert!(said.cost.contains(&(super::super::Dimension::Tokens, 12.0)));
+        for profile in [Profile::OPENAI, Profile::default()] {
+            let said = read_event(&profile, event, SystemTime::UNIX_EPOCH).expect("a cost");
+            assert_eq!(said.class, Class::Ok);
+            assert!(said.cost.contains(&(super::super::Dimension::Tokens, 12.0)));
+        }
     }
 }
