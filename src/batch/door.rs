@@ -305,7 +305,7 @@ impl Middleware for AtTheDoor {
         }
         match &result {
             Ok(response) => match Said::by(response.status(), response.headers()) {
-                Said::Served => self.outage.on_served(now),
+                Said::Served => self.outage.on_served(began, now),
                 // A provider that refuses is there, but whether it serves is not known.
                 Said::Refused => mark.on_refused(),
                 Said::Bad => {

@@ -81,9 +81,13 @@ impl Outage {
         }
     }
 
-    /// It served an attempt.
-    pub(crate) fn on_served(&self, now: Time) {
+    /// It served an attempt that began then.
+    pub(crate) fn on_served(&self, began: Time, now: Time) {
         let mut state = self.state();
+        if state.since.is_some_and(|since| began < since) {
+            // What was on its way when it went away says nothing of now.
+            return;
+        }
         state.served = Some(now);
         state.in_row = 0;
         state.bad_since = None;
@@ -323,7 +327,7 @@ mod tests {
 
     fn broken_at(seconds: f64) -> Outage {
         let outage = fresh();
-        outage.on_served(at(seconds - 1.0));
+        outage.on_served(at(seconds - 1.0), at(seconds - 1.0));
         for _ in 0..ENOUGH {
             assert_eq!(outage.pass(0, at(seconds)), Pass::Open);
             outage.on_bad("cannot connect", at(seconds), at(seconds));
@@ -334,7 +338,7 @@ mod tests {
     #[test]
     fn a_failure_is_its_own_only_where_others_were_served_since_it_began() {
         let outage = fresh();
-        outage.on_served(at(5.0));
+        outage.on_served(at(5.0), at(5.0));
         assert!(outage.is_own_trouble(at(4.0), at(6.0)));
         assert_eq!(outage.pass(0, at(6.0)), Pass::Open);
         assert!(!outage.is_own_trouble(at(5.5), at(6.0)));
@@ -342,10 +346,20 @@ mod tests {
     }
 
     #[test]
+    fn an_answer_to_what_was_on_its_way_ends_no_outage() {
+        let outage = broken_at(10.0);
+        outage.on_served(at(9.9), at(10.1));
+        assert_ne!(outage.pass(0, at(10.2)), Pass::Open);
+        outage.on_served(at(11.0), at(11.1));
+        assert_eq!(outage.pass(0, at(11.2)), Pass::Open);
+        assert_eq!(outage.past(at(12.0)).count, 1);
+    }
+
+    #[test]
     fn what_is_served_in_between_makes_failures_each_their_own() {
         let outage = fresh();
         for _ in 0..100 {
-            outage.on_served(at(1.0));
+            outage.on_served(at(1.0), at(1.0));
             for _ in 1..ENOUGH {
                 outage.on_bad("500", at(1.0), at(1.0));
             }
@@ -363,7 +377,7 @@ mod tests {
         assert_eq!(outage.pass(0, at(40.0)), Pass::Wait(at(43.0)));
         assert_eq!(outage.pass(0, at(3_000.0)), Pass::Probe);
         assert_eq!(outage.pass(0, at(3_000.0)), Pass::Wait(at(3_060.0)));
-        outage.on_served(at(3_010.0));
+        outage.on_served(at(3_010.0), at(3_010.0));
         assert_eq!(outage.pass(0, at(3_010.0)), Pass::Open);
         let past = outage.past(at(3_600.0));
         assert_eq!((past.count, past.time), (1, Duration::from_secs(3_000)));
@@ -412,7 +426,7 @@ mod tests {
         let news = outage.news(at(12.5));
         assert!(news[0].contains("api.example: cannot connect") && news[0].contains("1h"));
         assert!(outage.news(at(13.0)).is_empty());
-        outage.on_served(at(30.0));
+        outage.on_served(at(30.0), at(30.0));
         assert_eq!(
             outage.news(at(30.0)),
             ["api.example answers again after 20 s"]
