@@ -49,7 +49,7 @@ impl Control {
                 self.on_served(key, trail, took, &mut changes, now);
             }
             Class::RateLimited => {
-                let is_unexplained = !explained && feedback.cause.is_none_or(is_rate);
+                let is_unexplained = !explained && feedback.cause != Some(Cause::Concurrency);
                 if is_unexplained && self.paces.suspects(key, place, sent, now) {
                     self.part(place);
                 }
@@ -205,9 +205,4 @@ impl Control {
         }
         changes.extend(refused.changed.map(Changed::into_what));
     }
-}
-
-/// Whether a cause leaves the rate to blame.
-fn is_rate(cause: Cause) -> bool {
-    cause != Cause::Concurrency
 }
