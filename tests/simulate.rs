@@ -64,3 +64,37 @@ fn a_picture_is_written() {
             .contains("allowed by the provider")
     );
 }
+
+#[test]
+fn the_picture_of_the_readme_shows_what_the_code_does() {
+    let root = env!("CARGO_MANIFEST_DIR");
+    let name = "a-silent-limit-is-followed-down-and-up";
+    let shown = format!("{root}/fixtures/pictures/{name}.svg");
+    let folder = tempfile::tempdir().unwrap();
+    let drawn = folder.path().join("now.svg");
+    let status = Command::new(env!("CARGO_BIN_EXE_paceline"))
+        .arg("simulate")
+        .arg(format!("{root}/fixtures/scenarios/{name}.toml"))
+        .arg("--svg")
+        .arg(&drawn)
+        .output()
+        .unwrap()
+        .status;
+    assert!(status.success());
+    if std::env::var_os("PACELINE_WRITE_REPORT").is_some() {
+        std::fs::create_dir_all(format!("{root}/fixtures/pictures")).unwrap();
+        std::fs::copy(drawn, shown).unwrap();
+        return;
+    }
+    let efficiency = |path: &std::path::Path| -> f64 {
+        let picture = std::fs::read_to_string(path).unwrap();
+        let (_, rest) = picture.split_once("efficiency ").expect("a caption");
+        rest[..5].parse().unwrap()
+    };
+    // As in the report: the last digit of a logarithm may differ between machines.
+    let (shown, now) = (efficiency(shown.as_ref()), efficiency(&drawn));
+    assert!(
+        (shown - now).abs() <= 0.025,
+        "the picture shows {shown}, the code does {now}; draw it anew with PACELINE_WRITE_REPORT=1"
+    );
+}

@@ -5,6 +5,13 @@ use std::fmt::Write as _;
 
 use paceline::sim::{self, Paceline, Rival, Run, Scenario};
 
+const ROOT: &str = env!("CARGO_MANIFEST_DIR");
+
+/// Whether what the code does is to be written down instead of compared.
+fn is_rewriting() -> bool {
+    std::env::var_os("PACELINE_WRITE_REPORT").is_some()
+}
+
 /// Who stands in it, after paceline. The ideal is what everybody is measured by.
 const RIVALS: [Rival; 6] = [
     Rival::Fixed,
@@ -178,15 +185,88 @@ fn parsed(text: &str) -> Vec<(String, Vec<Row>)> {
     scenarios
 }
 
+/// What the README shows of it: a scenario, and what its providers are in words.
+const SHOWN: [(&str, &str); 6] = [
+    (
+        "a-reported-bucket-is-used-in-full",
+        "a token bucket, told in headers",
+    ),
+    (
+        "a-reported-window-is-used-to-its-end-in-whole-seconds",
+        "a window, told in whole seconds",
+    ),
+    ("a-silent-bucket-is-found", "a token bucket, nothing told"),
+    ("a-silent-fixed-window-is-found", "a window, nothing told"),
+    ("a-silent-cap-is-found", "so many at once, nothing told"),
+    (
+        "a-silent-limit-is-followed-down-and-up",
+        "a limit that falls and rises, nothing told",
+    ),
+];
+
+/// Whose column stands there: an index into the rows of a scenario, and a heading.
+const COLUMNS: [(usize, &str); 5] = [
+    (0, "paceline"),
+    (1, "a semaphore and backoff"),
+    (3, "Vector's"),
+    (4, "AWS adaptive"),
+    (6, "told the limit by hand"),
+];
+
+fn scoreboard(scenarios: &[(String, Vec<Row>)]) -> String {
+    let headings: Vec<&str> = COLUMNS.iter().map(|column| column.1).collect();
+    let mut text = format!("| the API has | {} |\n| ---", headings.join(" | "));
+    text.push_str(&" | ---".repeat(COLUMNS.len()));
+    text.push_str(" |\n");
+    for (name, words) in SHOWN {
+        let (_, rows) = scenarios
+            .iter()
+            .find(|(found, _)| found == name)
+            .expect("what is shown is in the report");
+        let cells = COLUMNS.map(|(index, _)| {
+            let Row {
+                efficiency,
+                refusals,
+                ..
+            } = rows[index];
+            format!("{:.0} %, {refusals:.1}", 100.0 * efficiency)
+        });
+        writeln!(text, "| {words} | {} |", cells.join(" | ")).unwrap();
+    }
+    text
+}
+
+/// The README with another scoreboard in the place of its own.
+fn readme_with(scoreboard: &str, readme: &str) -> String {
+    let start = readme.find("| the API has |").expect("a scoreboard");
+    let end = start + readme[start..].find("\n\n").expect("an end") + 1;
+    format!("{}{scoreboard}{}", &readme[..start], &readme[end..])
+}
+
+#[test]
+fn the_readme_shows_what_the_report_tells() {
+    let read = |name: &str| std::fs::read_to_string(format!("{ROOT}/{name}")).unwrap();
+    let readme = read("README.md");
+    let wanted = readme_with(&scoreboard(&parsed(&read("fixtures/report.md"))), &readme);
+    assert!(
+        readme == wanted || is_rewriting(),
+        "README.md shows other figures than fixtures/report.md; write both anew with \
+         PACELINE_WRITE_REPORT=1"
+    );
+}
+
 #[test]
 fn the_report_tells_what_the_code_does() {
-    let path = concat!(env!("CARGO_MANIFEST_DIR"), "/fixtures/report.md");
+    let path = format!("{ROOT}/fixtures/report.md");
     let found: Vec<(String, Vec<Row>)> = super::scenarios("")
         .into_iter()
         .map(|(name, scenario)| (name, rows(&scenario)))
         .collect();
-    if std::env::var_os("PACELINE_WRITE_REPORT").is_some() {
+    if is_rewriting() {
         std::fs::write(path, report(&found)).unwrap();
+        let readme = format!("{ROOT}/README.md");
+        let text = std::fs::read_to_string(&readme).unwrap();
+        std::fs::write(readme, readme_with(&scoreboard(&found), &text)).unwrap();
         return;
     }
     let told = parsed(&std::fs::read_to_string(path).unwrap());
