@@ -274,9 +274,16 @@ impl Cost {
     }
 }
 
-/// Who goes first: higher before lower. A waiting ask gains a point a second, so that nothing
-/// starves: an ask of priority p is overtaken only by asks of priority p + d that came at most
-/// d seconds later. Any number from 0 to 255; the named levels leave room between them.
+/// Who goes first: higher before lower. Any number from 0 to 255; the named levels leave room
+/// between them.
+///
+/// Nothing starves, and how far a lower class is overtaken is bounded: while asks `d` points above
+/// it wait for all there is, it has one grant at least every `d` seconds, counted from its last one
+/// (or from its oldest ask, if it had none since). So [`BACKGROUND`](Self::BACKGROUND) has one every
+/// 75 s behind [`HIGH`](Self::HIGH), [`LOW`](Self::LOW) one every 20 s behind
+/// [`NORMAL`](Self::NORMAL), and whatever those above leave. In turn a queue below, however long and
+/// old, costs those above no more than that grant. Within a class [tenants](Ask::tenant) take turns.
+/// What is kept by a [`Reserve`](crate::Reserve) is never lent to those below for having waited.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 #[cfg_attr(feature = "serde", derive(serde::Serialize), serde(transparent))]
 pub struct Priority(pub u8);

@@ -28,7 +28,7 @@ impl SlotQueue {
             }
         }
         if heads.len() > 1 {
-            sort(&mut heads);
+            self.sort(&mut heads);
         }
         (
             heads
@@ -38,25 +38,28 @@ impl SlotQueue {
             next,
         )
     }
-}
 
-/// Sorts heads: the class that has waited longest over all these lanes first, and within a class
-/// by turn, so that a tenant's pinned and free asks share one turn.
-fn sort(heads: &mut [(u32, Head)]) {
-    let mut dues: SmallVec<[(u8, i64); 8]> = SmallVec::new();
-    for (_, head) in heads.iter() {
-        match dues
-            .iter_mut()
-            .find(|(priority, _)| *priority == head.priority)
-        {
-            Some((_, due)) => *due = (*due).min(head.due),
-            None => dues.push((head.priority, head.due)),
+    /// Sorts heads: the class that has waited longest for a turn in any lane first, and within a
+    /// class by turn, so that a tenant's pinned and free asks share one turn.
+    fn sort(&self, heads: &mut [(u32, Head)]) {
+        let mut dues: SmallVec<[(u8, i64); 8]> = SmallVec::new();
+        for (_, head) in heads.iter() {
+            match dues
+                .iter_mut()
+                .find(|(priority, _)| *priority == head.priority)
+            {
+                Some((_, due)) => *due = (*due).min(head.due),
+                None => dues.push((head.priority, head.due)),
+            }
         }
+        for (priority, due) in &mut dues {
+            *due = (*due).max(self.due_since_served(*priority));
+        }
+        let due = |priority| {
+            dues.iter()
+                .find(|(other, _)| *other == priority)
+                .map(|&(_, due)| due)
+        };
+        heads.sort_unstable_by_key(|(_, head)| (due(head.priority), head.turn, head.age));
     }
-    let due = |priority| {
-        dues.iter()
-            .find(|(other, _)| *other == priority)
-            .map(|&(_, due)| due)
-    };
-    heads.sort_unstable_by_key(|(_, head)| (due(head.priority), head.turn, head.age));
 }

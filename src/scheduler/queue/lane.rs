@@ -55,13 +55,15 @@ struct Class {
     turns: BTreeSet<Turn>,
     /// Each tenant's own, by age.
     asks: HashMap<u32, BTreeSet<Age>>,
+    /// When one of it was granted last, in nanoseconds.
+    served: i64,
 }
 
 /// The ask of a lane that goes next.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Head {
     pub(super) priority: u8,
-    /// Of the oldest of its class: submit less the head start of the priority.
+    /// Since when its class waits for a turn, less the head start of its priority.
     pub(super) due: i64,
     pub(super) turn: Turn,
     /// Its own age, and its slot.
@@ -82,7 +84,7 @@ impl Lane {
         }
     }
 
-    /// The class whose oldest ask has waited longest, its head start included; of that class the
+    /// The class that has waited longest for a turn, its head start included; of that class the
     /// tenant whose turn it is; of that tenant the oldest ask.
     pub(super) fn head(&self) -> Option<Head> {
         let class = self.classes.iter().min_by_key(|class| class.due())?;
@@ -118,6 +120,7 @@ impl Lane {
                     oldest: BTreeSet::new(),
                     turns: BTreeSet::new(),
                     asks: HashMap::new(),
+                    served: i64::MIN,
                 });
                 self.classes.len() - 1
             }
@@ -168,6 +171,14 @@ impl Lane {
         self.shut_until = Time::START;
     }
 
+    /// One of a class was granted, at this moment in nanoseconds.
+    pub(super) fn on_granted(&mut self, priority: u8, now: i64) {
+        let mut classes = self.classes.iter_mut();
+        if let Some(class) = classes.find(|class| class.priority == priority) {
+            class.served = now;
+        }
+    }
+
     /// A tenant's turn has moved.
     pub(super) fn move_turn(&mut self, priority: u8, from: Turn, to: Turn) {
         let class = self
@@ -188,9 +199,16 @@ impl Class {
             .oldest
             .first()
             .map_or(i64::MAX, |oldest| oldest.submitted);
-        submitted.saturating_sub(i64::from(self.priority) * POINT)
+        due(submitted.max(self.served), self.priority)
     }
 }
 
-/// One point of priority is worth this head start: 10 points per 10 s waited.
+/// When it is the turn of a class that waits for one since a moment: the earliest goes first. A class
+/// ages from its last grant on and not from its oldest ask: a queue below that is longer than can be
+/// served would else stop everybody above.
+pub(super) fn due(since: i64, priority: u8) -> i64 {
+    since.saturating_sub(i64::from(priority) * POINT)
+}
+
+/// One point of priority is worth this head start, in nanoseconds: 10 points per 10 s waited.
 const POINT: i64 = 1_000_000_000;

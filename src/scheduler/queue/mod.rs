@@ -2,9 +2,9 @@
 //!
 //! Asks wait in lanes (what shares its gates: a bucket, and a key where the ask is pinned to one).
 //! Within a lane nobody passes the head; lanes do not hold each other up. Classes of priority go by
-//! the age of their oldest ask, with a head start of a second per point: strict priority that ages
-//! by a point a second. Within a class tenants have fair shares, and within a tenant it is first
-//! come first served. Everything is kept in balanced trees, so every operation is O(log n).
+//! how long they have waited for a turn, with a head start of a second per point: strict priority, in
+//! which a class that is passed over for as many seconds as there are points between has one grant.
+//! Within a class tenants have fair shares, and within a tenant it is first come first served. Everything is kept in balanced trees, so every operation is O(log n).
 
 mod entry;
 mod flows;
@@ -41,10 +41,19 @@ pub(crate) struct SlotQueue {
     /// The one who waits, if nobody else does: most asks are granted at once, and pay for no tree.
     express: Option<u32>,
     waiting: usize,
-    /// How many wait in each class that ever had asks; a handful.
-    classes: SmallVec<[(Priority, usize); 4]>,
+    /// Each class that ever had asks; a handful.
+    classes: SmallVec<[Standing; 4]>,
     bound: usize,
     seq: u64,
+}
+
+/// Where a class stands in all lanes together.
+#[derive(Clone, Copy, Debug)]
+struct Standing {
+    priority: Priority,
+    waiting: usize,
+    /// When one of it was granted last, in nanoseconds.
+    served: i64,
 }
 
 impl SlotQueue {
@@ -79,8 +88,8 @@ impl SlotQueue {
     /// How many wait at or above a priority.
     pub(crate) fn at_or_above(&self, priority: Priority) -> usize {
         let classes = self.classes.iter();
-        let above = classes.filter(|&&(class, _)| class >= priority);
-        above.map(|&(_, count)| count).sum()
+        let above = classes.filter(|class| class.priority >= priority);
+        above.map(|class| class.waiting).sum()
     }
 
     /// How many wait, asleep ones included.
@@ -258,8 +267,11 @@ impl SlotQueue {
         self.leave(ticket.slot);
         let entry = &mut self.entries[ticket.slot as usize];
         entry.place = Place::Attempt(attempt);
-        let (flow, cost) = (entry.flow, entry.cost);
+        let (flow, cost, lane, priority) = (entry.flow, entry.cost, entry.lane, entry.priority);
         self.move_flow(flow, |flows| flows.charge(flow, &cost, now));
+        let now = i64::try_from(now.as_nanos()).unwrap_or(i64::MAX);
+        self.lanes[lane as usize].on_granted(priority.0, now);
+        self.standing(priority).served = now;
     }
 
     /// Puts a ticket whose attempt has ended back in its old place, out of the queue until
@@ -444,22 +456,35 @@ impl SlotQueue {
 
     /// One more waits, or one less.
     fn count(&mut self, priority: Priority, more: bool) {
-        let known = self
-            .classes
-            .iter()
-            .position(|&(class, _)| class == priority);
-        let index = known.unwrap_or_else(|| {
-            self.classes.push((priority, 0));
-            self.classes.len() - 1
-        });
-        let class = &mut self.classes[index].1;
+        let class = self.standing(priority);
         if more {
-            *class += 1;
+            class.waiting += 1;
             self.waiting += 1;
         } else {
-            *class -= 1;
+            class.waiting -= 1;
             self.waiting -= 1;
         }
+    }
+
+    fn standing(&mut self, priority: Priority) -> &mut Standing {
+        let mut classes = self.classes.iter();
+        let known = classes.position(|class| class.priority == priority);
+        let index = known.unwrap_or_else(|| {
+            self.classes.push(Standing {
+                priority,
+                waiting: 0,
+                served: i64::MIN,
+            });
+            self.classes.len() - 1
+        });
+        &mut self.classes[index]
+    }
+
+    /// When it is the turn of a class by its last grant in any lane.
+    fn due_since_served(&self, priority: u8) -> i64 {
+        let mut classes = self.classes.iter();
+        let class = classes.find(|class| class.priority.0 == priority);
+        class.map_or(i64::MIN, |class| lane::due(class.served, priority))
     }
 
     /// Changes the turn of a flow in every lane in which it waits.
