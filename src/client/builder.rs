@@ -347,6 +347,8 @@ impl LimiterBuilder {
             let now = seconds(Clock::new().wall());
             let age = Duration::from_secs(now.saturating_sub(learned.taken()));
             machine.restore(&learned, age, Time::START);
+            #[cfg(feature = "reqwest")]
+            front.places.recall(machine.apart());
         }
         let buyer = match self.buyer {
             Some(Opening(open)) => Some(open(settings, &mut machine)?),

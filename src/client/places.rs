@@ -81,6 +81,15 @@ impl Places {
         parted
     }
 
+    /// Some of these buckets may be of places that were known to an earlier limiter.
+    pub(super) fn recall<'a>(&self, apart: impl Iterator<Item = &'a Name>) {
+        let mut known = self.lock();
+        // What is no place is the name that a caller gave, and is never looked for here.
+        let places = apart.filter(|name| name.as_str().contains(" /"));
+        known.apart.extend(places.take(MOST_APART).cloned());
+        self.apart.store(known.apart.len(), Ordering::Relaxed);
+    }
+
     fn lock(&self) -> MutexGuard<'_, Known> {
         self.known.lock().unwrap_or_else(PoisonError::into_inner)
     }

@@ -338,7 +338,7 @@ pub enum What {
         why: Because,
     },
     /// A bucket is refused again and again while its key serves others: it goes by a pace and
-    /// penalties of its own from now on, and its refusals count no more against the key.
+    /// penalties of its own for an hour, and its refusals do not count against the key.
     Apart {
         /// Which.
         bucket: Name,

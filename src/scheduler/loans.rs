@@ -4,11 +4,20 @@
 //! sent for it, so its ask steps aside and asks anew. An attempt in flight keeps what it was
 //! charged and is only not counted as in flight meanwhile.
 
+#[cfg(feature = "client")]
+use std::time::Duration;
+
 use super::Scheduler;
 use super::events::{Loan, Ticket, What};
 use super::time::Time;
 
 impl Scheduler {
+    /// How long an answer takes; none before the first.
+    #[cfg(feature = "client")]
+    pub(crate) fn usual(&self) -> Option<Duration> {
+        self.control.usual()
+    }
+
     /// The owner of a grant has not taken it up: it is given back in full, and its ticket stands
     /// aside, out of everybody's way, until [`Scheduler::resume`]. False if there is no such grant.
     pub fn set_aside(&mut self, ticket: Ticket, now: Time) -> bool {

@@ -10,6 +10,7 @@
 //! | a rate and its bounds | the bounds widen and the pace falls by a quarter of the doubt, the lower bound by all of it; the doubt grows from none to whole over seven days, and then it is forgotten |
 //! | a number that may be in flight | falls by the doubt, and is forgotten with it |
 //! | that the server bans who keeps knocking | not at all for thirty days, then it is forgotten |
+//! | that a bucket is refused by itself | not at all for seven days, then it is forgotten |
 //! | a park on the server's word, what a ceiling has spent | by the time that passed, exactly |
 //!
 //! A key's fault is not kept: whoever starts a program again may have mended it, and to find out
@@ -20,6 +21,7 @@ use std::time::Duration;
 use super::Scheduler;
 use super::ceiling::Spent;
 use super::events::{Fingerprint, KeyId, Name};
+use super::names::Names;
 use super::pace::{KeyPaceMemory, PaceMemory};
 use super::time::Time;
 
@@ -46,6 +48,35 @@ pub struct Snapshot {
     #[cfg_attr(feature = "serde", serde(default))]
     spent: Vec<Spent>,
     keys: Vec<KeyMemory>,
+    /// Buckets that were refused by themselves.
+    #[cfg_attr(feature = "serde", serde(default))]
+    apart: Vec<ApartMemory>,
+}
+
+/// What was learned of a bucket that goes by a rate of its own.
+#[derive(Clone, Debug, PartialEq)]
+#[cfg_attr(
+    feature = "serde",
+    derive(serde::Serialize, serde::Deserialize),
+    serde(deny_unknown_fields)
+)]
+struct ApartMemory {
+    bucket: String,
+    pace: PaceMemory,
+    #[cfg_attr(feature = "serde", serde(default))]
+    keys: Vec<KeyApart>,
+}
+
+/// The rate of one key in such a bucket.
+#[derive(Clone, Debug, PartialEq)]
+#[cfg_attr(
+    feature = "serde",
+    derive(serde::Serialize, serde::Deserialize),
+    serde(deny_unknown_fields)
+)]
+struct KeyApart {
+    key: Fingerprint,
+    pace: KeyPaceMemory,
 }
 
 /// What was learned of one key.
@@ -107,7 +138,10 @@ impl Snapshot {
     /// Whether nothing was learned that a later run could use.
     #[must_use]
     pub fn is_empty(&self) -> bool {
-        self.keys.is_empty() && self.window.is_none() && self.spent.is_empty()
+        self.keys.is_empty()
+            && self.window.is_none()
+            && self.spent.is_empty()
+            && self.apart.is_empty()
     }
 }
 
@@ -119,7 +153,7 @@ impl Scheduler {
         let remembered = |id: KeyId| {
             let memory = KeyMemory {
                 key: self.keys.key(id).fingerprint,
-                pace: self.control.remember_pace(id, now),
+                pace: self.control.remember_pace(Names::DEFAULT, id, now),
                 cap: self.control.cap(id),
                 parks: self.parks(id, now),
                 spent: self.key_ceilings[id.index()].remember(now),
@@ -129,10 +163,11 @@ impl Scheduler {
         Snapshot {
             version: Version,
             taken: 0,
-            pace: self.control.remember_paces(),
+            pace: self.control.remember_paces(Names::DEFAULT),
             window: self.control.verified_window(),
             spent: self.provider_ceilings.remember(now),
             keys: keys.filter_map(remembered).collect(),
+            apart: self.remember_apart(now),
         }
     }
 
@@ -150,7 +185,7 @@ impl Scheduler {
             .filter_map(|(key, memory)| Some((*key, memory.pace.as_ref()?)))
             .collect();
         self.control
-            .recall_paces(&snapshot.pace, &paces, doubt, now);
+            .recall_paces(Names::DEFAULT, &snapshot.pace, &paces, doubt, now);
         self.control.recall_window(snapshot.window, doubt);
         self.provider_ceilings.recall(&snapshot.spent, age, now);
         for (key, memory) in known {
@@ -163,7 +198,49 @@ impl Scheduler {
                 self.keys.park(key, bucket, left.saturating_sub(age), now);
             }
         }
+        let apart = snapshot.apart.iter().take(MOST_APART);
+        for memory in apart.filter(|_| !doubt.is_whole()) {
+            self.recall_apart(memory, doubt, now);
+        }
         self.version += 1;
+    }
+
+    fn remember_apart(&self, now: Time) -> Vec<ApartMemory> {
+        let buckets = self.control.apart().into_iter().take(MOST_APART);
+        let remembered = buckets.filter_map(|bucket| {
+            let keys = self.keys.ids().take(MOST_KEYS);
+            let of_key = |id| {
+                Some(KeyApart {
+                    key: self.keys.key(id).fingerprint,
+                    pace: self.control.remember_pace(bucket, id, now)?,
+                })
+            };
+            Some(ApartMemory {
+                bucket: self.buckets.name(bucket)?.to_string(),
+                pace: self.control.remember_paces(bucket),
+                keys: keys.filter_map(of_key).collect(),
+            })
+        });
+        remembered.collect()
+    }
+
+    fn recall_apart(&mut self, memory: &ApartMemory, doubt: Doubt, now: Time) {
+        let bucket = self.buckets.id(Some(&Name::from(memory.bucket.clone())));
+        if !self.control.part(bucket, now) {
+            return;
+        }
+        let keys = memory.keys.iter();
+        let known = keys.filter_map(|known| Some((self.keys.find(known.key)?, &known.pace)));
+        let known: Vec<_> = known.collect();
+        self.control
+            .recall_paces(bucket, &memory.pace, &known, doubt, now);
+    }
+
+    /// The buckets that go by rates of their own.
+    #[cfg(feature = "reqwest")]
+    pub(crate) fn apart(&self) -> impl Iterator<Item = &Name> {
+        let apart = self.control.apart().into_iter();
+        apart.filter_map(|bucket| self.buckets.name(bucket))
     }
 
     fn parks(&self, key: KeyId, now: Time) -> Vec<Park> {
@@ -245,6 +322,9 @@ impl<'de> serde::Deserialize<'de> for Version {
 const FORGOTTEN: Duration = Duration::from_secs(7 * 86_400);
 /// Whoever has more keys than this learns the rest anew.
 const MOST_KEYS: usize = 1024;
+/// Buckets that are refused by themselves: features that a plan lacks, models with limits of their
+/// own.
+const MOST_APART: usize = 64;
 /// Parks of one key: models and routes are tens.
 const MOST_PARKS: usize = 64;
 
@@ -365,6 +445,35 @@ mod tests {
         assert_eq!(next.poll_grant(at(2880.0)), None);
         assert_eq!(next.waits_for(), Some(Reason::Ceiling));
         assert!(next.poll_grant(at(2901.0)).is_some());
+    }
+
+    #[test]
+    fn a_bucket_that_is_refused_by_itself_is_so_the_next_time_and_not_after_a_week() {
+        let mut first = scheduler(Settings::default(), &[key(1)]);
+        first.part(&"feature".into(), Some(key(1)), at(0.0));
+        let snapshot = first.snapshot(at(1.0));
+        assert!(!snapshot.is_empty());
+        for (age, known) in [(Duration::ZERO, 1), (FORGOTTEN, 0)] {
+            let mut next = scheduler(Settings::default(), &[key(1)]);
+            next.restore(&snapshot, age, Time::START);
+            assert_eq!(next.explain(at(0.0)).keys[0].apart.len(), known, "{age:?}");
+        }
+    }
+
+    #[test]
+    fn a_bucket_that_was_apart_for_an_hour_rejoins_with_its_next_request() {
+        let mut scheduler = scheduler(Settings::default(), &[key(1)]);
+        scheduler.part(&"feature".into(), None, at(0.0));
+        let mut apart = |seconds: f64| {
+            let ask = Ask::new().bucket("feature");
+            let ticket = scheduler.submit(ask, at(seconds)).expect("room");
+            scheduler
+                .poll_grant(at(seconds))
+                .expect("every gate is open");
+            scheduler.cancel(ticket);
+            scheduler.explain(at(seconds)).keys[0].apart.len()
+        };
+        assert_eq!([3599.0, 3601.0].map(&mut apart), [1, 0]);
     }
 
     #[cfg(feature = "serde")]

@@ -149,6 +149,9 @@ impl Scheduler {
                 let refused = self.keys.on_refused(key, bucket, hint, in_a_row, sent, now);
                 learned.key_until = refused.request_until;
                 learned.used_up = refused.in_a_row;
+                // Where nobody is served it is not a matter of whose turn it is.
+                learned.others_served_at =
+                    self.control.served_apart(place).unwrap_or(self.served_at);
                 learned.added = told.map_or(Duration::ZERO, |told| told.added);
                 if let Some((until, _)) = refused.parked {
                     self.tell_parked(key, bucket, until);
@@ -225,7 +228,7 @@ impl Scheduler {
     /// Takes the refusals of a bucket for its own from now on: they say nothing about its keys.
     pub fn part(&mut self, bucket: &Name, key: Option<Fingerprint>, now: Time) {
         let id = self.buckets.id(Some(bucket));
-        if self.control.part(id) {
+        if self.control.part(id, now) {
             let key = key.and_then(|key| self.keys.find(key));
             let bucket = bucket.clone();
             self.note(now, key, Some(What::Apart { bucket }));
@@ -328,8 +331,8 @@ impl Scheduler {
             }
             Judgement::Refused => {
                 entry.refusals += 1;
-                // Where nobody is served it is not a matter of whose turn it is.
-                let others = self.served_at.is_some_and(|at| at > entry.submitted());
+                let others = learned.others_served_at;
+                let others = others.is_some_and(|at| at > entry.submitted());
                 entry.used_up += u16::from(learned.used_up && others);
                 let ladder = now + retry::backoff(settings, entry.refusals, usual, random);
                 entry.bar(key, learned.key_until.max(ladder), now);
@@ -384,6 +387,8 @@ struct Learned {
     provider_until: Time,
     /// Its key was refused before, and served nothing since.
     used_up: bool,
+    /// When somebody was last served by the provider, or in a bucket that is apart by it there.
+    others_served_at: Option<Time>,
     /// What of these waits we have added ourselves.
     added: Duration,
 }

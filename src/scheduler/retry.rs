@@ -26,8 +26,9 @@ pub struct RetrySettings {
     pub errors: u16,
     /// How often a request is repeated after refusals (429, overload) of its own. Default 10: two
     /// tries cannot ride out a busy minute. A refusal of a key that served nothing since the one
-    /// before, while others were served, is not the request's own: the key is used up. That holds
-    /// from 10 on: whoever allows fewer would rather be told than wait.
+    /// before, while others were served, is not the request's own: the key is used up. (In a bucket
+    /// that is refused by itself only those count that were served in it.) That holds from 10 on:
+    /// whoever allows fewer would rather be told than wait.
     pub refusals: u16,
     /// How often it is repeated after refusals of any kind. Default 60: at a minute between the
     /// last of them a key may be used up for about an hour. What waits that long is bounded by the

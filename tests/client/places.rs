@@ -6,7 +6,7 @@ use futures_util::StreamExt;
 use futures_util::stream;
 use paceline::client::Clock;
 use paceline::scheduler::events::What;
-use paceline::{Bucket, Limiter};
+use paceline::{Bucket, Limiter, Report};
 
 use super::provider::{Provider, ok, status};
 
@@ -102,6 +102,55 @@ async fn a_named_bucket_that_is_always_refused_slows_no_other_down() {
         );
         assert_eq!(told_apart(&limiter), ["feature"]);
     }
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_place_that_is_refused_by_itself_is_explained_and_known_the_next_time() {
+    let first = Limiter::builder().seed(1).build().unwrap();
+    served(&provider(None), None, &first).await;
+    let explanation = first.explain();
+    let [place] = &explanation.keys[0].apart[..] else {
+        panic!("{explanation:?}")
+    };
+    assert_eq!(place.bucket.as_str(), "GET /v1/forbidden-feature/*");
+    assert!(place.pace.is_some_and(|pace| pace < 10.0), "{place:?}");
+    let text = explanation.to_string();
+    assert!(
+        text.contains("bucket \"GET /v1/forbidden-feature/*\" is refused by itself"),
+        "{text}"
+    );
+    let next = Limiter::builder().seed(2).restore(first.snapshot());
+    let next = next.build().unwrap();
+    let (others, refused) = served(&provider(None), None, &next).await;
+    assert!(others > ALL * 9 / 10, "{others} served, {refused} refused");
+    assert_eq!(told_apart(&next), [""; 0], "it was known");
+    let common = next.explain().keys[0].pace;
+    assert!(common.is_none(), "it has never slowed the rest: {common:?}");
+}
+
+/// Once it is known that nobody is served there, its refusals are the request's own.
+#[tokio::test(start_paused = true)]
+async fn what_is_refused_for_ever_is_sent_as_often_as_a_request_may_be_refused() {
+    let limiter = Limiter::builder().seed(3).max_wait(None).build().unwrap();
+    let provider = provider(None);
+    // By then it is known.
+    served(&provider, None, &limiter).await;
+    let client = provider.client([limiter.clone()]);
+    let others = async {
+        loop {
+            client
+                .get("http://api.test/v1/things/7")
+                .send()
+                .await
+                .unwrap();
+        }
+    };
+    let reply = tokio::select! {
+        reply = client.get(FORBIDDEN).send() => reply.unwrap(),
+        () = others => unreachable!(),
+    };
+    let report = reply.extensions().get::<Report>().unwrap();
+    assert_eq!((reply.status().as_u16(), report.attempts), (429, 11));
 }
 
 /// A bucket of tokens behind all paths: whoever comes is as likely to be refused.

@@ -45,13 +45,13 @@ impl Control {
         self.told |= control.ledger_mut(trail.bucket).is_told();
         match feedback.class {
             Class::Ok => {
-                self.paces.on_served(key, trail.bucket, sent);
+                self.paces.on_served(key, trail.bucket, sent, now);
                 self.on_served(key, trail, took, &mut changes, now);
             }
             Class::RateLimited => {
                 let is_unexplained = !explained && feedback.cause != Some(Cause::Concurrency);
                 if is_unexplained && self.paces.suspects(key, place, sent, now) {
-                    self.part(place);
+                    self.part(place, now);
                 }
                 if self.is_apart(place) {
                     self.on_refused_apart(key, trail, place, feedback, took, now);

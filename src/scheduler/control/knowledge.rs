@@ -9,29 +9,31 @@ use crate::scheduler::time::Time;
 use super::{Changes, Control};
 
 impl Control {
-    /// What of the learned rates is worth knowing the next time.
-    pub(in crate::scheduler) fn remember_paces(&self) -> PaceMemory {
-        self.paces.common().remember()
+    /// What of the rates that a bucket goes by is worth knowing the next time.
+    pub(in crate::scheduler) fn remember_paces(&self, bucket: u32) -> PaceMemory {
+        self.paces.of(bucket).remember()
     }
 
     /// The same of one key.
     pub(in crate::scheduler) fn remember_pace(
         &self,
+        bucket: u32,
         key: KeyId,
         now: Time,
     ) -> Option<KeyPaceMemory> {
-        self.paces.common().remember_key(key, now)
+        self.paces.of(bucket).remember_key(key, now)
     }
 
-    /// Begins with what was learned before.
+    /// Begins with what was learned before of the rates that a bucket goes by.
     pub(in crate::scheduler) fn recall_paces(
         &mut self,
+        bucket: u32,
         memory: &PaceMemory,
         keys: &[(KeyId, &KeyPaceMemory)],
         doubt: Doubt,
         now: Time,
     ) {
-        self.paces.common_mut().recall(memory, keys, doubt, now);
+        self.paces.of_mut(bucket).recall(memory, keys, doubt, now);
     }
 
     /// The most in flight that did no harm, if more than at first was tried.

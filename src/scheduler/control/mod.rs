@@ -149,13 +149,23 @@ impl Control {
     }
 
     /// Takes a bucket's refusals for its own from now on. Whether that is new.
-    pub(crate) fn part(&mut self, bucket: u32) -> bool {
-        self.paces.part(bucket, self.keys.len())
+    pub(crate) fn part(&mut self, bucket: u32, now: Time) -> bool {
+        self.paces.part(bucket, self.keys.len(), now)
     }
 
-    /// The learned or set rate of a key in requests per second.
-    pub(crate) fn rate(&self, key: KeyId) -> Option<f64> {
-        self.paces.common().rate(key)
+    /// When something was served last in a bucket that is apart; none if it is not.
+    pub(crate) fn served_apart(&self, bucket: u32) -> Option<Option<Time>> {
+        self.paces.served_apart(bucket)
+    }
+
+    /// The buckets that are apart, in the order in which they were first named.
+    pub(crate) fn apart(&self) -> Vec<u32> {
+        self.paces.apart()
+    }
+
+    /// The learned or set rate of a key in a bucket, in requests per second.
+    pub(crate) fn rate(&self, key: KeyId, bucket: u32) -> Option<f64> {
+        self.paces.of(bucket).rate(key)
     }
 
     /// The quotas of a key, each with the number of its bucket.
@@ -184,12 +194,13 @@ impl Control {
     /// An ask was granted.
     pub(crate) fn on_granted(&mut self, key: KeyId, bucket: u32, cost: &Cost, now: Time) -> Trail {
         let hearing = self.rest();
+        let paced_in = self.paces.next_in(bucket, now);
         let control = &mut self.keys[key.index()];
         let others = control.in_flight;
         control.in_flight += 1;
         self.in_flight += 1;
         self.first_sent.get_or_insert(now);
-        let bursts = self.told || self.paces.of(bucket).is_window(key);
+        let bursts = self.told || self.paces.of(paced_in).is_window(key);
         control.resume.on_sent(hearing, bursts, now);
         control.cap.on_sent(now);
         if control.cap.is_on_trial(control.in_flight) {
@@ -202,12 +213,7 @@ impl Control {
         let limit_was_reached = limit.is_some_and(|limit| control.in_flight >= limit);
         let spend = control.ledger_mut(bucket).on_sent(cost, &self.timing, now);
         self.last_granted = Some(now);
-        let paced_in = if self.paces.is_apart(bucket) {
-            bucket
-        } else {
-            Names::DEFAULT
-        };
-        let pace = self.paces.of_mut(bucket);
+        let pace = self.paces.of_mut(paced_in);
         Trail {
             spend,
             stamp: pace.on_sent(key, &self.timing, now),

@@ -1,10 +1,12 @@
 //! The common pace of a provider, and those of the buckets that are refused by themselves.
 //!
 //! One rate is learned for all that a key sends, until a bucket proves to have a limit of its own:
-//! then it goes by a pace of its own, and its refusals say nothing about the rest any more. A
+//! then it goes by a pace of its own, and its refusals say nothing about the rest any more. The proof
+//! holds for a time: luck can look like it, plans change, and what is so still proves it again. A
 //! minimum interval is a rule for the whole key, so it is never parted.
 
 use std::collections::HashMap;
+use std::time::Duration;
 
 use crate::scheduler::events::KeyId;
 use crate::scheduler::names::Names;
@@ -15,10 +17,19 @@ use crate::scheduler::time::Time;
 #[derive(Debug)]
 pub(super) struct Paces {
     common: Pace,
-    apart: HashMap<u32, Pace>,
+    apart: HashMap<u32, Apart>,
     /// Named buckets that were refused and not served since.
     suspects: HashMap<u32, Suspect<KeyId>>,
     settings: PaceSettings,
+}
+
+/// A bucket with a pace of its own.
+#[derive(Debug)]
+struct Apart {
+    pace: Pace,
+    since: Time,
+    /// When something in it was served last.
+    served: Option<Time>,
 }
 
 impl Paces {
@@ -37,8 +48,8 @@ impl Paces {
         if matches!(settings, PaceSettings::Interval(_)) {
             self.apart.clear();
         } else {
-            for pace in self.apart.values_mut() {
-                pace.set(settings, keys, seed);
+            for apart in self.apart.values_mut() {
+                apart.pace.set(settings, keys, seed);
             }
         }
         self.settings = settings;
@@ -55,26 +66,54 @@ impl Paces {
 
     /// The one that a bucket goes by.
     pub(super) fn of(&self, bucket: u32) -> &Pace {
-        self.apart.get(&bucket).unwrap_or(&self.common)
+        let apart = self.apart.get(&bucket);
+        apart.map_or(&self.common, |apart| &apart.pace)
     }
 
     pub(super) fn of_mut(&mut self, bucket: u32) -> &mut Pace {
         match self.apart.get_mut(&bucket) {
-            Some(pace) => pace,
+            Some(apart) => &mut apart.pace,
             None => &mut self.common,
         }
     }
 
     pub(super) fn all_mut(&mut self) -> impl Iterator<Item = &mut Pace> {
-        std::iter::once(&mut self.common).chain(self.apart.values_mut())
+        let apart = self.apart.values_mut().map(|apart| &mut apart.pace);
+        std::iter::once(&mut self.common).chain(apart)
     }
 
     pub(super) fn is_apart(&self, bucket: u32) -> bool {
         self.apart.contains_key(&bucket)
     }
 
+    /// The bucket by whose pace the next send of one goes: itself, or the default one for the common
+    /// pace. A bucket whose time apart is over rejoins the others.
+    pub(super) fn next_in(&mut self, bucket: u32, now: Time) -> u32 {
+        match self.apart.get(&bucket) {
+            Some(apart) if now.since(apart.since) < LASTS => bucket,
+            Some(_) => {
+                self.apart.remove(&bucket);
+                Names::DEFAULT
+            }
+            None => Names::DEFAULT,
+        }
+    }
+
+    /// When something was served last in a bucket that is apart; none if it is not.
+    pub(super) fn served_apart(&self, bucket: u32) -> Option<Option<Time>> {
+        self.apart.get(&bucket).map(|apart| apart.served)
+    }
+
+    /// The buckets that are apart, in the order in which they were first named.
+    pub(super) fn apart(&self) -> Vec<u32> {
+        let mut apart: Vec<_> = self.apart.keys().copied().collect();
+        // The same every time, whatever the map's.
+        apart.sort_unstable();
+        apart
+    }
+
     /// From now on a bucket goes by a pace of its own. Whether it did not before.
-    pub(super) fn part(&mut self, bucket: u32, keys: usize) -> bool {
+    pub(super) fn part(&mut self, bucket: u32, keys: usize, now: Time) -> bool {
         let is_rule = matches!(self.settings, PaceSettings::Interval(_));
         if bucket == Names::DEFAULT || is_rule || self.is_apart(bucket) {
             return false;
@@ -83,13 +122,21 @@ impl Paces {
         let mut pace = Pace::new(self.settings, 0);
         pace.set(self.settings, keys, 0);
         self.suspects.remove(&bucket);
-        self.apart.insert(bucket, pace);
+        let apart = Apart {
+            pace,
+            since: now,
+            served: None,
+        };
+        self.apart.insert(bucket, apart);
         self.common.doubt();
         true
     }
 
     /// Something was served in a bucket.
-    pub(super) fn on_served(&mut self, key: KeyId, bucket: u32, sent: Time) {
+    pub(super) fn on_served(&mut self, key: KeyId, bucket: u32, sent: Time, now: Time) {
+        if let Some(apart) = self.apart.get_mut(&bucket) {
+            apart.served = Some(now);
+        }
         if self.suspects.is_empty() {
             return;
         }
@@ -113,3 +160,7 @@ impl Paces {
         }
     }
 }
+
+/// How long a bucket stays apart. What is refused for ever costs the others the three refusals of a
+/// new proof once in so long; at a refusal in a hundred, luck parts a bucket less often than that.
+const LASTS: Duration = Duration::from_secs(3600);

@@ -108,6 +108,11 @@ pub struct KeyReport {
     pub quotas: Vec<QuotaReport>,
     /// Quotas beyond those.
     pub more_quotas: usize,
+    /// Buckets that proved to be refused by themselves, and go by rates of their own; at most
+    /// [`Explanation::MOST_APART`].
+    pub apart: Vec<ApartReport>,
+    /// Such buckets beyond those.
+    pub more_apart: usize,
     /// Why it is not used for a while, and for how much longer.
     pub rests: Vec<Rest>,
     /// Why the server refuses it.
@@ -136,6 +141,18 @@ pub struct QuotaReport {
     /// How it comes back: "bucket", "fixed window", "sliding window", "unknown", or "ceiling" for a
     /// hard rate of the settings.
     pub law: &'static str,
+}
+
+/// A bucket that was refused again and again while its key served others: its refusals say nothing
+/// about the key any more.
+#[derive(Clone, Debug, PartialEq)]
+#[cfg_attr(feature = "serde", derive(serde::Serialize))]
+#[non_exhaustive]
+pub struct ApartReport {
+    /// Which: its name, or the method and path of what nobody had named a bucket for.
+    pub bucket: Name,
+    /// The key's rate in it, in requests per second; none while none is known.
+    pub pace: Option<f64>,
 }
 
 /// A time for which a key, or a bucket of it, is not used.
@@ -201,6 +218,8 @@ impl Explanation {
     pub const MOST_KEYS: usize = 64;
     /// Quotas that are told of per key.
     pub const MOST_QUOTAS: usize = 32;
+    /// Buckets with rates of their own that are told of per key.
+    pub const MOST_APART: usize = 16;
     /// Tenants that are told of.
     pub const MOST_TENANTS: usize = 32;
     /// Lanes that are told of.
@@ -320,6 +339,9 @@ impl Scheduler {
         }
         let more_quotas = quotas.len().saturating_sub(Explanation::MOST_QUOTAS);
         quotas.truncate(Explanation::MOST_QUOTAS);
+        let mut apart = self.explain_apart(key);
+        let more_apart = apart.len().saturating_sub(Explanation::MOST_APART);
+        apart.truncate(Explanation::MOST_APART);
         let rest = |bucket, until: Time, why| Rest {
             bucket,
             why,
@@ -345,9 +367,11 @@ impl Scheduler {
             key: self.keys.key(key).fingerprint,
             in_flight: self.keys.key(key).in_flight,
             limit,
-            pace: self.control.rate(key),
+            pace: self.control.rate(key, Names::DEFAULT),
             quotas,
             more_quotas,
+            apart,
+            more_apart,
             rests,
             fault: fault.map(|(fault, retired, probe_at)| FaultReport {
                 fault,
@@ -355,5 +379,16 @@ impl Scheduler {
                 probe: probe_at.since(now),
             }),
         }
+    }
+
+    fn explain_apart(&self, key: KeyId) -> Vec<ApartReport> {
+        let apart = self.control.apart().into_iter();
+        let reports = apart.filter_map(|bucket| {
+            Some(ApartReport {
+                bucket: self.buckets.name(bucket)?.clone(),
+                pace: self.control.rate(key, bucket),
+            })
+        });
+        reports.collect()
     }
 }

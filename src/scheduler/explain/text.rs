@@ -6,7 +6,7 @@
 use std::fmt;
 use std::time::Duration;
 
-use super::{Explanation, Head, KeyReport, Presence, QuotaReport};
+use super::{ApartReport, Explanation, Head, KeyReport, Presence, QuotaReport};
 
 impl fmt::Display for Explanation {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
@@ -95,6 +95,13 @@ impl fmt::Display for KeyReport {
             write!(f, "\n  {quota}")?;
         }
         more(f, self.more_quotas, "quotas")?;
+        for ApartReport { bucket, pace } in &self.apart {
+            write!(f, "\n  bucket {bucket:?} is refused by itself")?;
+            if let Some(pace) = pace {
+                write!(f, ": {pace:.2} per second")?;
+            }
+        }
+        more(f, self.more_apart, "buckets refused by themselves")?;
         for rest in &self.rests {
             f.write_str("\n  rests")?;
             if let Some(bucket) = &rest.bucket {
