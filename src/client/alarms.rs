@@ -36,9 +36,10 @@ impl Gate {
         Some(id)
     }
 
-    /// A driver's turn: does what is due and answers when it is due again; none when nobody waits
-    /// any more, and then the driver is no longer registered.
-    pub(crate) fn drive(&self, id: u64, waker: &Waker) -> Option<Time> {
+    /// A driver's turn: does what is due and answers when it is due again, and whether that is a
+    /// moment to be in time for; none when nobody waits any more, and then the driver is no longer
+    /// registered.
+    pub(crate) fn drive(&self, id: u64, waker: &Waker) -> Option<(Time, bool)> {
         self.act(|inner, now, wakes| {
             if let Some(alarm) = inner.alarm(id) {
                 // Its next moment is computed below: it need not be woken for it.
@@ -57,7 +58,8 @@ impl Gate {
                     .spent
                     .push(std::mem::replace(&mut alarm.waker, waker.clone()));
             }
-            Some(next)
+            // Who looks whether somebody is silent may be late.
+            Some((next, next == inner.seats.next()))
         })
     }
 

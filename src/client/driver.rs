@@ -79,12 +79,15 @@ impl Future for Driver {
             }
             let next = gate.drive(self.id, context.waker());
             gate.see_to_agent();
-            let Some(next) = next else {
+            let Some((next, is_sharp)) = next else {
                 return Poll::Ready(());
             };
             let now = gate.clock().now();
             let wait = next.since(now);
-            let lead = self.haste.lead(wait, now);
+            let lead = match self.haste.lead(wait, now) {
+                lead if is_sharp => lead,
+                _ => Duration::ZERO,
+            };
             if !wait.is_zero() && wait <= lead {
                 let look_at = now + wait.min(LOOK);
                 self.stretch = Some(Stretch { look_at });

@@ -25,7 +25,7 @@ use super::clock::{Waking, seconds};
 use super::key::ApiKey;
 use super::operating::Live;
 use super::renewal::Renewals;
-use super::seats::{Seats, State, Taken, UNHEARD, Wakes};
+use super::seats::{SOONEST, Seats, State, Taken, Wakes};
 #[cfg(any(feature = "metrics", feature = "tracing"))]
 use super::telemetry::Telemetry;
 use super::watch::Watch;
@@ -328,7 +328,7 @@ impl Gate {
                 .seats
                 .tell(grant.ticket, State::Granted(grant, now), wakes)
             {
-                let due = now + UNHEARD;
+                let due = now + SOONEST;
                 self.loan_at.fetch_min(due.as_nanos(), Ordering::SeqCst);
             }
         }
@@ -348,13 +348,7 @@ impl Gate {
 
     pub(super) fn next_of(&self, inner: &Inner) -> Time {
         let loan = Time::from_nanos(self.loan_at.load(Ordering::SeqCst));
-        inner
-            .seats
-            .machine
-            .poll_timeout()
-            .unwrap_or(Time::NEVER)
-            .min(loan)
-            .min(inner.seats.renewals.due())
+        inner.seats.next().min(loan)
     }
 
     /// A panic under the lock (of a controller of the user's own) must not take the others along:

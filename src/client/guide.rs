@@ -35,8 +35,8 @@
 //!
 //! A path that is refused for ever, for a feature that your plan lacks, takes the others along for a
 //! few seconds at most: what is refused three times in a row while the same key serves others in
-//! between goes by a rate and waits of its own from then on, and a change says so. That holds for a
-//! [`Bucket`] that you or the vendor's profile name, else for the method and path (where a part with
+//! between goes by a rate and waits of its own for an hour, a change says so, and
+//! [`Limiter::explain`] shows it. That holds for a [`Bucket`] that you or the vendor's profile name, else for the method and path (where a part with
 //! a digit stands for any). Where two parts of an API have limits of their own, name a [`Bucket`]
 //! for each: what the server tells of one is never taken for the other's.
 //!
@@ -181,12 +181,13 @@
 //! and counts against your quota, as it does at the server. Beside dropping, waits can be ended by
 //! [`Until`] a token or by [`Limiter::cancel`] for a [`Group`]; these let what is in flight finish.
 //!
-//! Futures that are kept and not polled hold nobody up. What is granted and not taken up within
-//! 100 ms goes to the next; so does the slot of an answer that is there and is not taken. So
-//! `join_all`, `buffer_unordered` with calls in its loop, and `select!` are safe; the one exception
-//! are [held bodies](#what-happens-to-streams) under a number in flight that you have set. A call in
-//! the loop over `buffer_unordered` waits up to those 100 ms wherever all slots are taken by futures
-//! that the loop does not poll: spawn the calls, or make the second one inside the stream.
+//! Futures that are kept and not polled hold nobody up. What is granted and not taken up within half
+//! the time that an answer usually takes (5 ms to 100 ms) goes to the next; so does the slot of an
+//! answer that is there and is not taken. So `join_all`, `buffer_unordered` with calls in its loop,
+//! and `select!` are safe; the one exception are [held bodies](#what-happens-to-streams) under a
+//! number in flight that you have set. A call in the loop over `buffer_unordered` waits that long
+//! wherever all slots are taken by futures that the loop does not poll: to lose nothing spawn the
+//! calls, or make the second one inside the stream.
 //!
 //! # How many connections and slots?
 //!

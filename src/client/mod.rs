@@ -10,10 +10,10 @@
 //!
 //! A slot is held while the server works: until the headers, and until the end of the body where
 //! the body is the work ([`Hold`]). Whoever holds one and does not listen does not hold the others
-//! up: while they wait, a grant that is not taken up within 100 ms goes back in the queue, and an
-//! attempt that was woken and is not polled for 100 ms, or a held body that is not read for a
-//! second, is not counted until its owner comes back; a body counts all the same under
-//! `max_concurrency` and `key_concurrency`, which are promises. So `join_all`, `buffer_unordered` and
+//! up: while they wait, a grant that is not taken up goes back in the queue, and an attempt that was
+//! woken and is not polled is not counted until its owner comes back, both after half the time of an
+//! answer (5 ms to 100 ms); a held body that is not read is not counted after a second, but all the
+//! same under `max_concurrency` and `key_concurrency`, which are promises. So `join_all`, `buffer_unordered` and
 //! `select!` are safe to use with it.
 //!
 //! Dropping a future anywhere cancels what it stood for, frees what it held, and sends nothing

@@ -46,6 +46,14 @@ pub(super) struct Seat {
     watch: Option<Arc<Watch>>,
     /// Its place among those that are granted or in flight.
     flying: usize,
+    silence: Silence,
+}
+
+/// How often an owner who is silent was looked at, since when.
+#[derive(Debug, Default)]
+struct Silence {
+    since: Time,
+    looks: u32,
 }
 
 #[derive(Debug)]
@@ -90,6 +98,7 @@ impl Seats {
             waker: None,
             watch,
             flying: usize::MAX,
+            silence: Silence::default(),
         });
         let slot = ticket.slot as usize;
         if slot >= self.seat_of.len() {
@@ -284,35 +293,39 @@ impl Seats {
         seat.flying = usize::MAX;
     }
 
-    /// Lends every slot whose owner does not listen. Answers when the next may be due.
+    /// The next moment at which something opens or ends.
+    pub(super) fn next(&self) -> Time {
+        let opens = self.machine.poll_timeout().unwrap_or(Time::NEVER);
+        opens.min(self.renewals.due())
+    }
+
+    /// Lends every slot whose owner does not listen. Answers when to look again.
     pub(super) fn lend(&mut self, now: Time) -> Time {
+        let usual = self.machine.usual();
         let mut next = Time::NEVER;
-        let mut aside: SmallVec<[usize; 8]> = SmallVec::new();
+        let mut silent: SmallVec<[usize; 8]> = SmallVec::new();
         for (_, &index) in &self.flying {
             let seat = &mut self.seats[index];
-            let due = match (&seat.state, &seat.watch) {
-                (State::Granted(_, at), _) => *at + UNHEARD,
-                (State::Flying(..), Some(watch)) => watch.due(),
-                _ => Time::NEVER,
-            };
-            if due > now {
-                next = next.min(due);
+            let Some((since, patience)) = seat.silent(usual) else {
                 continue;
-            }
-            match (&seat.state, &seat.watch) {
-                (State::Granted(..), _) => aside.push(index),
-                (_, Some(watch)) => {
-                    let loan = watch.lend();
-                    self.machine.lend(seat.ticket, loan, now);
-                }
-                _ => {}
+            };
+            if since + patience > now {
+                next = next.min(since + patience);
+            } else if seat.silence.is_certain(since) {
+                silent.push(index);
+            } else {
+                next = next.min(now + ROUND);
             }
         }
-        for index in aside {
+        for index in silent {
             let seat = &mut self.seats[index];
-            seat.state = State::Aside;
-            self.machine.set_aside(seat.ticket, now);
-            self.land(index);
+            if let (State::Flying(..), Some(watch)) = (&seat.state, &seat.watch) {
+                self.machine.lend(seat.ticket, watch.lend(), now);
+            } else {
+                seat.state = State::Aside;
+                self.machine.set_aside(seat.ticket, now);
+                self.land(index);
+            }
         }
         next
     }
@@ -327,6 +340,43 @@ impl Seats {
             .iter()
             .find(|key| key.fingerprint() == fingerprint);
         found.cloned().unwrap_or_else(ApiKey::anonymous)
+    }
+}
+
+impl Seat {
+    /// Since when its owner is silent, and for how long one may be who listens. `usual` is how long
+    /// an answer takes.
+    fn silent(&self, usual: Option<Duration>) -> Option<(Time, Duration)> {
+        let half = usual.map(|usual| usual / 2);
+        let patience = half.map_or(LATEST, |half| half.clamp(SOONEST, LATEST));
+        match (&self.state, &self.watch) {
+            (&State::Granted(_, at), _) => Some((at, patience)),
+            (&State::Flying(_, sent), Some(watch)) => {
+                let since = watch.silent_since()?;
+                // What has woken it sooner may be a connection that is being made: the attempt has
+                // not left yet, and would fly beside the one that got its slot.
+                let is_answer = half.is_some_and(|half| since.since(sent) >= half);
+                let patience = match () {
+                    () if watch.holds_body() => UNREAD,
+                    () if is_answer => patience,
+                    () => LATEST,
+                };
+                Some((since, patience))
+            }
+            _ => None,
+        }
+    }
+}
+
+impl Silence {
+    /// Whether one who is silent since then was looked at so often that a runtime, however busy,
+    /// must have come round to whoever listens: each look is a turn of a task of its own.
+    fn is_certain(&mut self, since: Time) -> bool {
+        if self.since != since {
+            *self = Self { since, looks: 0 };
+        }
+        self.looks += 1;
+        self.looks >= LOOKS
     }
 }
 
@@ -361,6 +411,17 @@ impl Wakes {
     }
 }
 
-/// How long an owner that was woken may not listen before its slot is lent. Well above what a busy
-/// runtime takes to poll a woken task (milliseconds), well below what a person calls a stall.
-pub(super) const UNHEARD: Duration = Duration::from_millis(100);
+/// An owner that was woken may be silent for half the time of an answer before its slot is lent, so
+/// that whoever waits for it loses no more than that; but for at least so long: well above what a
+/// runtime takes to poll a woken task.
+pub(super) const SOONEST: Duration = Duration::from_millis(5);
+/// And for so long at most, and where nothing is known: well below what a person calls a stall.
+const LATEST: Duration = Duration::from_millis(100);
+/// How long a held body may not be read before its slot is lent: a reader works on what it has
+/// read, and takes longer for that than a runtime for a poll.
+pub(super) const UNREAD: Duration = Duration::from_secs(1);
+/// How often a silent owner is looked at before its slot is lent: once for the runtime that polls
+/// in turn, and twice more for one with several threads, whose queues are not of one length.
+const LOOKS: u32 = 3;
+/// The time between two of them: less than this a timer does not tell apart.
+const ROUND: Duration = Duration::from_millis(1);

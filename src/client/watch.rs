@@ -10,14 +10,13 @@ use std::sync::{Arc, Mutex, PoisonError, Weak};
 #[cfg(feature = "reqwest")]
 use std::task::Poll;
 use std::task::{Context, Wake, Waker};
-use std::time::Duration;
 
 use crate::Time;
 use crate::scheduler::events::Loan;
 
 use super::claim::Claim;
 use super::gate::Gate;
-use super::seats::UNHEARD;
+use super::seats::{SOONEST, UNREAD};
 
 /// Sees whether the owner of one slot listens.
 #[derive(Debug)]
@@ -43,19 +42,22 @@ impl Watch {
         })
     }
 
-    /// When its slot may be lent.
-    pub(super) fn due(&self) -> Time {
+    /// Since when it is the owner's turn; none if it is not, or if the slot is lent already.
+    pub(super) fn silent_since(&self) -> Option<Time> {
         let since = self.since.load(Ordering::SeqCst);
-        if since == NOBODY || self.lent.load(Ordering::SeqCst) {
-            return Time::NEVER;
-        }
-        Time::from_nanos(since) + self.patience()
+        let is_silent = since != NOBODY && !self.lent.load(Ordering::SeqCst);
+        is_silent.then(|| Time::from_nanos(since))
+    }
+
+    /// Whether its answer is there, and the slot is held for the body.
+    pub(super) fn holds_body(&self) -> bool {
+        self.holds_body.load(Ordering::SeqCst)
     }
 
     /// Its slot is lent.
     pub(super) fn lend(&self) -> Loan {
         self.lent.store(true, Ordering::SeqCst);
-        if self.holds_body.load(Ordering::SeqCst) {
+        if self.holds_body() {
             Loan::Body
         } else {
             Loan::Woken
@@ -88,15 +90,8 @@ impl Watch {
             self.since
                 .compare_exchange(NOBODY, now.as_nanos(), Ordering::SeqCst, Ordering::SeqCst);
         if first.is_ok() {
-            gate.expect_loan(now + self.patience());
-        }
-    }
-
-    fn patience(&self) -> Duration {
-        if self.holds_body.load(Ordering::SeqCst) {
-            UNREAD
-        } else {
-            UNHEARD
+            let patience = if self.holds_body() { UNREAD } else { SOONEST };
+            gate.expect_loan(now + patience);
         }
     }
 }
@@ -153,6 +148,3 @@ pub(crate) fn watched_step<T>(
 
 /// It is nobody's turn but the server's.
 const NOBODY: u64 = u64::MAX;
-/// How long a held body may not be read before its slot is lent: a reader works on what it has
-/// read, and takes longer for that than a runtime for a poll.
-const UNREAD: Duration = Duration::from_secs(1);

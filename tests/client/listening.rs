@@ -5,6 +5,7 @@ use std::time::Duration;
 use futures_util::StreamExt;
 use futures_util::future::join_all;
 use futures_util::stream::{self, FuturesUnordered};
+use paceline::client::Clock;
 use paceline::scheduler::events::{Change, Loan, What};
 use paceline::{Deadline, Hold, Limiter};
 use tokio::time::timeout;
@@ -63,6 +64,33 @@ async fn a_call_in_the_loop_over_buffered_calls_is_sent() {
     timeout(LONG, program).await.expect("it stands still");
     assert_eq!((provider.seen().len(), limiter.depth()), (48, (0, 0)));
     assert!(!loans(&limiter).is_empty(), "each loan is told");
+}
+
+/// Whoever waits for a slot that nobody uses waits about half an answer for each owner in its way.
+#[tokio::test(start_paused = true)]
+async fn a_call_in_the_loop_over_buffered_calls_waits_for_about_an_answer() {
+    for takes in [20, 50, 200] {
+        let takes = Duration::from_millis(takes);
+        let provider = Provider::generous().taking(takes);
+        let limiter = four_at_a_time();
+        let client = provider.client([limiter.clone()]);
+        client.get(URL).send().await.unwrap();
+        let clock = Clock::new();
+        let mut sends = stream::iter(0..24)
+            .map(|_| client.get(URL).send())
+            .buffer_unordered(8);
+        while let Some(reply) = sends.next().await {
+            reply.unwrap();
+            client.get(URL).send().await.unwrap();
+        }
+        // Two answers one after the other are the least that the program itself takes.
+        let each = clock.now().as_secs_f64() / 24.0;
+        println!("{takes:?}: {:.1} ms an iteration", each * 1e3);
+        assert!(
+            each < 3.5 * takes.as_secs_f64() + 0.015,
+            "{takes:?}: {each}"
+        );
+    }
 }
 
 #[tokio::test(start_paused = true)]
