@@ -253,6 +253,57 @@ async fn a_key_takes_the_place_of_what_the_caller_gave_in_the_same_place() {
     assert_eq!(sent[2].matches("api_key=").count(), 1, "{sent:?}");
 }
 
+#[tokio::test]
+async fn each_key_is_one_secret_and_a_list_in_the_place_of_one_is_refused() {
+    // KR-14: the first slot of a list sent all of it as one header, and only that one was refused.
+    let given = ["key-a", " key-b ", "key-c\n", "\tkey-d\r\n"];
+    let server = MockServer::start().await;
+    answer(&server, "/v1", ResponseTemplate::new(200)).await;
+    let makers: [fn(&str) -> ApiKey; 3] = [
+        |secret| ApiKey::bearer(secret),
+        |secret| ApiKey::header("x-api-key", secret),
+        |secret| ApiKey::query("api_key", secret),
+    ];
+    for make in makers {
+        for list in [
+            "key-a,key-b,key-c",
+            "key-a,",
+            ",",
+            "key-a key-b",
+            "key-a\nkey-b",
+            "",
+            " \n",
+        ] {
+            let error = Limiter::builder().key(make(list)).build().unwrap_err();
+            assert!(error.is_settings(), "{list:?}: {error}");
+            assert!(!error.to_string().contains("key-a"), "{error}");
+        }
+        let limiter = Limiter::builder().keys(given.map(make)).build().unwrap();
+        let client = client(&limiter);
+        for _ in given {
+            let url = format!("{}/v1", server.uri());
+            client.get(url).send().await.unwrap();
+        }
+        let sent = sent_to(&server).await;
+        let mut last: Vec<_> = sent[sent.len() - given.len()..]
+            .iter()
+            .map(|request| {
+                let at = request.find("key-").unwrap();
+                request[at..]
+                    .chars()
+                    .take_while(|c| !c.is_whitespace())
+                    .collect::<String>()
+            })
+            .collect();
+        last.sort();
+        assert_eq!(
+            last,
+            ["key-a", "key-b", "key-c", "key-d"],
+            "each slot its own"
+        );
+    }
+}
+
 #[test]
 fn an_empty_list_of_keys_is_an_error_that_says_what_to_do() {
     let error = Limiter::builder().keys([]).build().unwrap_err();
