@@ -65,8 +65,14 @@ pub(super) fn billed(response: Response, bill: Bill) -> Response {
     rebuilt(parts, body, url)
 }
 
-/// The same response, whose slot is held until the end of its body. An `ear` hears what passes.
-pub(super) fn holding(response: Response, claim: Claim, ear: Option<Ear>) -> Response {
+/// The same response, whose slot is held until the end of its body. An `ear` hears what passes, and
+/// a `bill` is settled before the slot is free.
+pub(super) fn holding(
+    response: Response,
+    claim: Claim,
+    ear: Option<Ear>,
+    bill: Option<Bill>,
+) -> Response {
     let url = response.url().clone();
     let (parts, rest) = http::Response::<Body>::from(response).into_parts();
     if let Some(watch) = claim.watch() {
@@ -77,7 +83,7 @@ pub(super) fn holding(response: Response, claim: Claim, ear: Option<Ear>) -> Res
         rest,
         held: Some(claim),
         ear,
-        bill: None,
+        bill,
     });
     rebuilt(parts, body, url)
 }
@@ -107,7 +113,7 @@ struct Whole {
 }
 
 impl Whole {
-    /// A step of a body that holds no slot.
+    /// A step of the body, for the bill.
     fn hear(&mut self, frame: &Poll<Option<Result<Frame<Bytes>, reqwest::Error>>>) {
         let Some(bill) = &mut self.bill else { return };
         let (piece, ended) = match frame {
@@ -145,12 +151,9 @@ impl http_body::Body for Whole {
         let mut step = |context: &mut Context<'_>| Pin::new(&mut whole.rest).poll_frame(context);
         let frame = match &whole.held {
             Some(claim) => watch::watched_step(claim, context, step),
-            None => {
-                let frame = step(context);
-                whole.hear(&frame);
-                return frame;
-            }
+            None => step(context),
         };
+        whole.hear(&frame);
         if let (Some(ear), Some(claim), Poll::Ready(Some(Ok(frame)))) =
             (&mut whole.ear, &whole.held, &frame)
             && let Some(data) = frame.data_ref()

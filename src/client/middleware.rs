@@ -223,7 +223,7 @@ impl Walk<'_> {
             }
             let mut report = Report::of(&permit);
             let held = ended.result.as_ref().is_ok_and(|reply| self.holds(reply));
-            let bill = self.bill(&permit, &ended, held);
+            let bill = self.bill(&permit, &ended);
             let (verdict, claim) = permit.end(outcome, held);
             match (verdict, ended.result) {
                 (Verdict::Return { retry_at, why }, Ok(response)) => {
@@ -234,7 +234,7 @@ impl Walk<'_> {
                         Some(claim) => {
                             let ear = is_event_stream(&response);
                             let ear = ear.then(|| Ear::new(self.profile.clone()));
-                            body::holding(response, claim, ear)
+                            body::holding(response, claim, ear, bill)
                         }
                         None => match bill {
                             Some(bill) => body::billed(response, bill),
@@ -384,8 +384,8 @@ impl Walk<'_> {
     }
 
     /// What is to be settled when the body of an answer has passed, if it may tell.
-    fn bill(&self, permit: &Permit, ended: &Ended, held: bool) -> Option<Bill> {
-        let served = ended.result.as_ref().ok().filter(|_| !held)?;
+    fn bill(&self, permit: &Permit, ended: &Ended) -> Option<Bill> {
+        let served = ended.result.as_ref().ok()?;
         if !self.is_priced || !served.status().is_success() || !is_json(served) {
             return None;
         }
