@@ -427,8 +427,7 @@ fn refused(
             let why = fault.words();
             write!(
                 f,
-                "the server refuses every key ({why}): check them at the provider, and give others \
-                 with set_keys"
+                "the server refuses every key ({why}): check them at the provider, or use others"
             )
         }
         Refusal::TooLarge {
