@@ -7,6 +7,7 @@ use crate::Time;
 use crate::feedback::{Dimension, Fault};
 use crate::scheduler::events::{Change, Fingerprint, Reason, What};
 
+use super::counted::counted;
 use super::summary::{Grouped, Rounded};
 
 /// What the limiters have decided.
@@ -25,6 +26,9 @@ pub(crate) struct KeyState {
     rests: u64,
     fault: Option<Fault>,
     retired: bool,
+    /// How often it was forbidden what another key was not.
+    outdone: u64,
+    left_out: bool,
 }
 
 impl Board {
@@ -49,6 +53,14 @@ impl Board {
             What::Restored => (state.fault, state.retired) = (None, false),
             _ => {}
         }
+    }
+
+    /// A key was so often forbidden what another one was not. Answers whether that is why it is
+    /// left out, once.
+    pub(crate) fn on_outdone(&mut self, key: Fingerprint, times: u64, left_out: bool) -> bool {
+        let state = self.keys.entry(key).or_default();
+        state.outdone = times;
+        left_out && !std::mem::replace(&mut state.left_out, true)
     }
 
     /// What a person should hear of at once.
@@ -107,6 +119,7 @@ impl KeyState {
     pub(crate) fn now(&self, now: Time) -> String {
         match self.parked_until {
             _ if self.retired => "refused by the server".to_owned(),
+            _ if self.left_out => "forbidden (403), left out".to_owned(),
             Some(until) if until > now => format!("rests {}", rounded(until.since(now))),
             _ => "in use".to_owned(),
         }
@@ -114,8 +127,12 @@ impl KeyState {
 
     /// What it has been through, for the end.
     pub(crate) fn past(&self) -> Option<String> {
-        if let Some(fault) = self.fault {
-            return Some(format!("refused by the server: {}", said(fault)));
+        if let Some(fault) = self.fault() {
+            return Some(format!("refused by the server: {fault}"));
+        }
+        if self.outdone > 0 {
+            let times = counted(self.outdone, "[time|times]");
+            return Some(format!("forbidden (403) {times} what another key was not"));
         }
         match self.rests {
             0 => None,
@@ -126,7 +143,10 @@ impl KeyState {
 
     /// Why the server refuses it, if it does.
     pub(crate) fn fault(&self) -> Option<&'static str> {
-        self.fault.map(said)
+        match self.fault {
+            None if self.left_out => Some("it is forbidden (403) what other keys are not"),
+            fault => fault.map(said),
+        }
     }
 }
 
@@ -196,6 +216,16 @@ mod tests {
         assert!(key(2).fault().is_some_and(|why| why.contains("401")));
         assert_eq!(key(3).now(at(10.0)), "refused by the server");
         assert_eq!(key(4).past(), None);
+        let four = Fingerprint::from_hash([4; 6]);
+        assert!(!board.on_outdone(four, 1, false));
+        let past = board.key(four).past();
+        assert_eq!(
+            past.as_deref(),
+            Some("forbidden (403) 1 time what another key was not")
+        );
+        assert!(board.on_outdone(four, 2, true) && !board.on_outdone(four, 2, true));
+        assert_eq!(board.key(four).now(at(1.0)), "forbidden (403), left out");
+        assert!(board.key(four).fault().is_some());
     }
 
     #[test]

@@ -103,11 +103,7 @@ pub fn check(options: &Options) -> Result<Check, Error> {
     }
     let counts = index.lock().counts();
     (check.lines, check.done_before) = (counts.lines, counts.last);
-    seen.tell(&mut |count, what| {
-        if count > 0 {
-            check.notices.push(format!("{count} {what}"));
-        }
-    });
+    seen.tell(&mut |notice| check.notices.push(notice));
     Ok(check)
 }
 

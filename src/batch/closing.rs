@@ -7,6 +7,7 @@ use crate::Time;
 use crate::scheduler::events::Fingerprint;
 use crate::shared::Sharing;
 
+use super::counted::counted;
 use super::error::Error;
 use super::output::Journal;
 use super::record::Code;
@@ -68,8 +69,9 @@ impl Run<'_> {
         }
         let failed_before = summary.failures.saturating_sub(summary.failed);
         if failed_before > 0 {
-            summary.notices.push(format!(
-                "{failed_before} lines failed for good in earlier runs: --retry-failed does them again"
+            summary.notices.push(counted(
+                failed_before,
+                "[line|lines] failed for good in earlier runs: --retry-failed does [it|them] again",
             ));
         }
         let mut interrupted = None;
@@ -135,101 +137,123 @@ impl Run<'_> {
         }
     }
 
-    /// What the shared store did to this run.
-    fn tell_of_store(&self, say: &mut impl FnMut(u64, &str)) {
-        let Some(counts) = self.options.shared.as_ref().map(Sharing::counts) else {
-            return;
-        };
-        let why = counts.last_trouble().unwrap_or_default();
-        say(
-            counts.times_away(),
-            &format!("times the shared store was away ({why})"),
-        );
-        say(
-            counts.without_store(),
-            "requests were sent meanwhile, as --when-away says",
-        );
-        say(
-            counts.times_lost(),
-            "times the shared store had lost what it knew",
-        );
-    }
-
+    /// What else is worth knowing.
     fn notices(&self, earlier: &Earlier, moved: u64) -> Vec<String> {
-        let mut notices = Vec::new();
+        let mut notices = of_output(earlier, moved);
         let mut say = |count: u64, what: &str| {
             if count > 0 {
-                notices.push(format!("{count} {what}"));
+                notices.push(counted(count, what));
             }
         };
-        say(
-            moved,
-            "lines moved since their requests were done: not sent again",
-        );
-        say(
-            earlier.edited,
-            "records are of lines that were edited since: dropped at the end",
-        );
-        say(
-            earlier.strangers,
-            "records have ids that are not in the input: kept",
-        );
-        say(
-            earlier.damage.lines,
-            "damaged lines in the output: their requests were done again",
-        );
-        say(
-            u64::from(earlier.damage.cut),
-            "torn record was cut off the output's end",
-        );
-        let bad = self.tally.failed.get(&Why::Code(Code::BadLine));
-        if self.tally.sent == 0 && bad.is_some_and(|bad| *bad == self.tally.recorded()) {
-            let what = "lines, and none of them is a request: is it the right file?";
-            say(self.tally.recorded(), what);
-        }
-        self.tell_of_store(&mut say);
-        self.seen.tell(&mut say);
-        let others = self
-            .sender
-            .as_ref()
-            .map_or(0, |sender| sender.hosts.others());
-        say(
-            self.unwritten(),
-            "records of what was done were not written: nobody read the output",
-        );
-        if self.options.max_tokens.is_some() && self.tally.tokens.is_none() {
+        let (tally, recorded) = (&self.tally, self.tally.recorded());
+        let bad = tally.failed.get(&Why::Code(Code::BadLine));
+        if (tally.before, tally.sent) == (0, 0) && bad.is_some_and(|bad| *bad == recorded) {
             say(
-                self.tally.succeeded,
-                "answers, and none said how many tokens it used: --max-tokens had nothing to count",
+                recorded,
+                "[line, and it is no request|lines, and none of them is a request]: is it the \
+                 right file?",
             );
         }
         say(
-            self.tally.not_repeated,
-            "lines had been sent by an earlier run that has no answer: not sent again because of \
-             --replay never, and recorded as failed (unanswered); --retry-failed sends them",
+            self.unwritten(),
+            "[record of what was done was|records of what was done were] not written: nobody read \
+             the output",
         );
-        let doubtful = self.tally.failed.get(&Why::Code(Code::Unanswered));
+        if self.options.max_tokens.is_some() && tally.tokens.is_none() {
+            say(
+                tally.succeeded,
+                "[answer, and it did not say how many tokens it|answers, and none said how many \
+                 tokens it] used: --max-tokens had nothing to count",
+            );
+        }
         say(
-            doubtful.map_or(0, |count| count - self.tally.not_repeated),
-            "lines were sent and have no answer: the server may have done them, so they are \
-             recorded as failed (unanswered); --retry-failed or --replay always sends them again",
+            tally.not_repeated,
+            "[line|lines] had been sent by an earlier run that has no answer: not sent again \
+             because of --replay never, and recorded as failed (unanswered); --retry-failed sends \
+             [it|them]",
         );
+        let doubtful = tally.failed.get(&Why::Code(Code::Unanswered));
+        say(
+            doubtful.map_or(0, |count| count - tally.not_repeated),
+            "[line was sent and has|lines were sent and have] no answer: the server may have done \
+             [it, so it is|them, so they are] recorded as failed (unanswered); --retry-failed or \
+             --replay always sends [it|them] again",
+        );
+        let sender = self.sender.as_ref();
+        if self.options.all_keys().next().is_some() {
+            let others = sender.map_or(0, |sender| sender.hosts.others());
+            say(
+                others as u64,
+                "other [host was|hosts were] called without a key",
+            );
+        }
+        notices.extend(self.of_store());
+        self.seen.tell(&mut |notice| notices.push(notice));
         if let (Some(hint), None) = (self.streak.hint(), &self.stop) {
             notices.push(hint);
         }
-        let oversized = self
-            .sender
-            .as_ref()
-            .and_then(|sender| sender.oversized.get());
-        notices.extend(oversized.cloned());
-        let mut say = |count: u64, what: &str| {
-            if count > 0 {
-                notices.push(format!("{count} {what}"));
-            }
-        };
-        if self.options.all_keys().next().is_some() {
-            say(others as u64, "other hosts were called without a key");
-        }
+        notices.extend(sender.and_then(|sender| sender.oversized.get()).cloned());
         notices
     }
+
+    /// What the shared store did to this run.
+    fn of_store(&self) -> Vec<String> {
+        let Some(counts) = self.options.shared.as_ref().map(Sharing::counts) else {
+            return Vec::new();
+        };
+        let (away, lost) = (counts.times_away(), counts.times_lost());
+        let mut notices = Vec::new();
+        if away > 0 {
+            let away = counted(away, "[time|times] the shared store was away");
+            let why = counts.last_trouble().unwrap_or_default();
+            notices.push(format!("{away} ({why})"));
+        }
+        let more = [
+            (
+                counts.without_store(),
+                "[request was|requests were] sent meanwhile, as --when-away says",
+            ),
+            (lost, "[time|times] the shared store had lost what it knew"),
+        ];
+        let more = more.iter().filter(|(count, _)| *count > 0);
+        notices.extend(more.map(|(count, what)| counted(*count, what)));
+        notices
+    }
+}
+
+/// What was found in the output, and what became of it.
+fn of_output(earlier: &Earlier, moved: u64) -> Vec<String> {
+    let damage = &earlier.damage;
+    let found = [
+        (
+            moved,
+            "[line moved since its request was|lines moved since their requests were] done: not \
+             sent again",
+        ),
+        (
+            earlier.edited,
+            "[record is of a line that was|records are of lines that were] edited since: dropped \
+             at the end",
+        ),
+        (
+            earlier.strangers,
+            "[record has an id that is|records have ids that are] not in the input: kept",
+        ),
+        (
+            damage.lines,
+            "damaged [line in the output: its request was|lines in the output: their requests \
+             were] done again",
+        ),
+        (
+            u64::from(damage.cut),
+            "torn record was cut off the output's end: its request was done again",
+        ),
+        (
+            damage.zeros,
+            "zero [byte was|bytes were] cut off the output's end, as a loss of power leaves them: \
+             what was recorded there was done again",
+        ),
+    ];
+    let found = found.iter().filter(|(count, _)| *count > 0);
+    found.map(|(count, what)| counted(*count, what)).collect()
 }

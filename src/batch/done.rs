@@ -2,6 +2,7 @@
 
 use crate::scheduler::events::Fingerprint;
 
+use super::ending::TurnedAway;
 use super::ids::{Place, State};
 use super::inflight::Slot;
 use super::record;
@@ -22,8 +23,8 @@ pub(crate) struct Done {
     pub(crate) record: Option<Recorded>,
     /// What every further request would run into too.
     pub(crate) hopeless: Option<String>,
-    /// What to do if all requests end as this one, where that may be.
-    pub(crate) hint: Option<String>,
+    /// How it was turned away, where all may be turned away so.
+    pub(crate) turned_away: Option<TurnedAway>,
 }
 
 /// A record, ready to be written.

@@ -47,6 +47,17 @@ pub(crate) struct Answer {
     body: Bytes,
     form: Form,
     meaning: Meaning,
+    /// In a few words, why it is no success.
+    said: Option<String>,
+}
+
+/// What an answer says that turns its request away, where all requests may be turned away so.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) struct TurnedAway {
+    /// What has to be equal for it to be the same slip each time.
+    pub(crate) place: String,
+    /// What to do about it.
+    pub(crate) hint: String,
 }
 
 /// What the trouble of a request is that might go away.
@@ -108,7 +119,7 @@ impl Reply {
         };
         let succeeded = record::succeeded(status.as_u16());
         let target = request.redirected_to(response.url());
-        let meaning = match content.flaw.filter(|_| succeeded) {
+        let mut meaning = match content.flaw.filter(|_| succeeded) {
             Some(Flaw::Page) if request.wants_no_page(target.as_deref()) => {
                 let page = said::page(&body, target.as_deref());
                 Meaning::new(State::Failed, Class::Fatal).flawed(Code::Html, page)
@@ -127,14 +138,19 @@ impl Reply {
                 ..heard(status)
             },
         };
-        let headers = std::mem::take(response.headers_mut());
-        Ok(Self::Answer(Answer {
+        if let Some((_, flaw)) = &mut meaning.flaw {
+            *flaw = secrets.masked(std::mem::take(flaw));
+        }
+        let mut answer = Answer {
             status,
-            headers,
+            headers: std::mem::take(response.headers_mut()),
             body,
             form: content.form,
             meaning,
-        }))
+            said: None,
+        };
+        answer.said = answer.why_not().map(|said| secrets.masked(said));
+        Ok(Self::Answer(answer))
     }
 
     /// What became of a request without an answer.
@@ -221,6 +237,22 @@ impl Reply {
         }
     }
 
+    /// Whether the server answered.
+    pub(crate) fn is_answer(&self) -> bool {
+        matches!(self, Self::Answer(_))
+    }
+
+    /// Whether it is a success.
+    pub(crate) fn is_served(&self) -> bool {
+        self.state() == State::Succeeded
+    }
+
+    /// Whether it is forbidden, and the server does not say that it means the key.
+    pub(crate) fn is_forbidden(&self) -> bool {
+        matches!(self, Self::Answer(answer) if answer.status == StatusCode::FORBIDDEN
+            && answer.meaning.state == State::Failed)
+    }
+
     /// What stands in its record.
     pub(crate) fn ending(&self) -> Ending<'_> {
         match self {
@@ -239,7 +271,7 @@ impl Reply {
                 no_key: true,
                 message,
                 ..
-            } => message.split(';').next(),
+            } => message.split(':').next(),
             _ => None,
         }
     }
@@ -295,33 +327,56 @@ impl Reply {
         }
     }
 
-    /// What to do if all requests are turned away as this one, where that may be.
-    pub(crate) fn hint(&self, request: &Request, has_keys: bool) -> Option<String> {
+    /// How it turns its request away, where all may be turned away so.
+    pub(crate) fn turns_away(&self, request: &Request, has_keys: bool) -> Option<TurnedAway> {
         let Self::Answer(answer) = self else {
             return None;
         };
         let has_keys = has_keys || request.headers.contains_key(AUTHORIZATION);
         let (method, url) = (&request.method, request::without_query(&request.url));
         if let Some((code, said)) = &answer.meaning.flaw {
-            return (*code == Code::Html).then(|| said.clone());
+            // One page for whatever was asked for is that of a place for people.
+            let (place, hint) = (request.url.origin().ascii_serialization(), said.clone());
+            return (*code == Code::Html).then(|| TurnedAway {
+                place: format!("{place} {said}"),
+                hint,
+            });
         }
-        Some(match answer.status.as_u16() {
-            401 | 403 if has_keys => format!(
-                "{url} does not take this key: check it, where it goes (--auth), and what it is \
-                 allowed to do"
+        // Many things that are not there, or not for everybody, are an answer; one that never is is
+        // a slip. What stands in the query is a part of what was asked for.
+        let thing = format!("{method} {}", request.url);
+        let (place, hint) = match answer.status.as_u16() {
+            status @ (401 | 403) => (
+                if status == 401 { String::new() } else { thing },
+                match has_keys {
+                    true => format!(
+                        "{url} does not take this key: check it, where it goes (--auth), and what \
+                         it is allowed to do"
+                    ),
+                    false => format!(
+                        "{url} asks for a key, and none was given: --key-env NAME takes it from a \
+                         variable, --key-file PATH from a file"
+                    ),
+                },
             ),
-            401 | 403 => format!(
-                "{url} asks for a key, and none was given: --key-env NAME takes it from a variable, \
-                 --key-file PATH from a file"
+            404 => (
+                thing,
+                format!("nothing is at {url}: check --base-url and the urls of the requests"),
             ),
-            404 => format!("nothing is at {url}: check --base-url and the urls of the requests"),
-            405 => {
-                format!("{url} takes no {method}: check the method and the urls of the requests")
-            }
-            _ => answer
-                .redirects()
-                .map(|target| format!("{url}: {target}: is that the address that is meant?"))?,
-        })
+            405 => (
+                format!("{method} {url}"),
+                format!("{url} takes no {method}: check the method and the urls of the requests"),
+            ),
+            _ if answer.status.is_redirection() => (
+                thing,
+                format!(
+                    "{url}: {}: is that the address that is meant?",
+                    answer.said.as_ref()?
+                ),
+            ),
+            _ => return None,
+        };
+        Some(TurnedAway { place, hint })
     }
 
     /// The same, to be done again by the next run: the trouble was not its own.
@@ -349,7 +404,9 @@ impl Reply {
             }
             Self::Answer(answer) if answer.is_cut() => {
                 answer.meaning.state = State::Doubtful;
-                answer.meaning.flaw = Some((Code::Unanswered, format!("{CUT}{DOUBT}")));
+                let doubt = format!("{CUT}{DOUBT}");
+                answer.said = Some(doubt.clone());
+                answer.meaning.flaw = Some((Code::Unanswered, doubt));
             }
             _ => {}
         }
@@ -359,11 +416,7 @@ impl Reply {
     /// In a few words, why it did not succeed.
     pub(crate) fn cause(&self) -> Option<String> {
         match self {
-            Self::Answer(answer) if answer.meaning.state == State::Succeeded => None,
-            Self::Answer(answer) => match &answer.meaning.flaw {
-                Some((_, said)) => Some(said.clone()),
-                None => answer.redirects().or_else(|| said::message(&answer.body)),
-            },
+            Self::Answer(answer) => answer.said.clone(),
             Self::Failure { message, .. } => Some(message.clone()),
         }
     }
@@ -404,6 +457,15 @@ impl Answer {
 
     fn is_cut(&self) -> bool {
         matches!(self.meaning.flaw, Some((Code::Network, _)))
+    }
+
+    /// In a few words, why it is no success.
+    fn why_not(&self) -> Option<String> {
+        match &self.meaning.flaw {
+            _ if self.meaning.state == State::Succeeded => None,
+            Some((_, said)) => Some(said.clone()),
+            None => self.redirects().or_else(|| said::message(&self.body)),
+        }
     }
 
     /// Where it sends whoever asks, if it does. What stands behind the path may be a secret.

@@ -1,7 +1,9 @@
 //! Why a batch cannot start, or had to stop.
 
 use std::io;
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
+
+use super::rows;
 
 /// Why a batch cannot start, or had to stop. What it says is enough to act on.
 #[derive(Debug, thiserror::Error)]
@@ -24,8 +26,11 @@ pub enum Error {
     /// Signals cannot be listened to.
     #[error("cannot listen to signals: {0}")]
     Runtime(#[source] io::Error),
+    /// The input is a table of which no requests can be made.
+    #[error("{0}")]
+    Table(String),
     /// The input cannot be opened.
-    #[error("cannot open the input {}: {source}", path.display())]
+    #[error("cannot open the input {}: {source}{}", path.display(), to_open(source, path))]
     OpenInput {
         /// The input.
         path: PathBuf,
@@ -79,7 +84,7 @@ pub enum Error {
         path: PathBuf,
     },
     /// The output cannot be opened.
-    #[error("cannot open the output {}: {source}", path.display())]
+    #[error("cannot open the output {}: {source}{}", path.display(), to_open(source, path))]
     OpenOutput {
         /// The output.
         path: PathBuf,
@@ -149,6 +154,25 @@ pub enum Error {
 }
 
 impl Error {
+    /// Why an input could not be opened.
+    pub(crate) fn opening(path: &Path, source: io::Error) -> Self {
+        match rows::fault_in(&source) {
+            Some(fault) => Self::Table(fault),
+            None => Self::OpenInput {
+                path: path.to_owned(),
+                source,
+            },
+        }
+    }
+
+    /// Why an input could not be read beyond this line.
+    pub(crate) fn reading(line: u32, source: io::Error) -> Self {
+        match rows::fault_in(&source) {
+            Some(fault) => Self::Table(fault),
+            None => Self::ReadInput { line, source },
+        }
+    }
+
     /// Whether the command was used wrongly: nothing was sent, and nothing will be until it is
     /// changed.
     #[must_use]
@@ -160,6 +184,25 @@ impl Error {
                 | Self::WriteOutput { .. }
                 | Self::Rewrite { .. }
         )
+    }
+}
+
+/// What to do where a file cannot be opened.
+fn to_open(source: &io::Error, path: &Path) -> String {
+    let folder = path
+        .parent()
+        .filter(|folder| !folder.as_os_str().is_empty());
+    match (source.kind(), folder) {
+        (io::ErrorKind::NotFound, Some(folder)) if !folder.is_dir() => format!(
+            ": there is no folder {}: make it, or name another",
+            folder.display()
+        ),
+        (io::ErrorKind::NotFound, _) => ": is its name right?".to_owned(),
+        (io::ErrorKind::PermissionDenied, _) => {
+            ": ask for the permission, or name another file".to_owned()
+        }
+        (io::ErrorKind::IsADirectory, _) => ": it is a folder: name a file in it".to_owned(),
+        _ => String::new(),
     }
 }
 

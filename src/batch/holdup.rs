@@ -8,6 +8,7 @@ use crate::feedback::Fault;
 use crate::scheduler::events::Reason;
 use crate::scheduler::explain::Explanation;
 
+use super::counted::counted;
 use super::summary::Rounded;
 
 /// What holds all lines up.
@@ -53,8 +54,8 @@ impl HoldUp {
             Rounded(opens),
         );
         Some(format!(
-            "{name}: {} wait for {reason}, until {moment} ({left})",
-            why.waiting
+            "{name}: {} {reason}, until {moment} ({left})",
+            counted(why.waiting as u64, "[waits|wait] for")
         ))
     }
 

@@ -8,15 +8,16 @@ use std::time::Duration;
 use reqwest::Url;
 use reqwest_middleware::{ClientBuilder, ClientWithMiddleware};
 
-use crate::client::{ApiKey, Changes, Clock, Limiter, LimiterBuilder, http_client};
-use crate::feedback::Profile;
-use crate::scheduler::events::Change;
+use crate::client::{ApiKey, Changes, Clock, Hold, Limiter, LimiterBuilder, http_client};
+use crate::feedback::{Dimension, Profile};
+use crate::scheduler::events::{Change, Fingerprint};
 use crate::shared::Sharing;
 use crate::shared::store::Scope;
 use crate::{Settings, Time};
 
 use super::door::{AtTheDoor, Door};
 use super::error::Error;
+use super::forbidden::Forbidden;
 use super::options::{Options, Provider};
 use super::outage::Outage;
 use super::state::StateFile;
@@ -32,6 +33,11 @@ pub(crate) struct Client {
     pub(crate) settings: Settings,
     pub(crate) outage: Arc<Outage>,
     pub(crate) has_keys: bool,
+    keys: Vec<ApiKey>,
+    /// What each of them may do.
+    pub(crate) forbidden: Forbidden,
+    /// How long a request holds its slot.
+    pub(crate) hold: Hold,
     /// When its limiter began.
     pub(crate) began: Time,
     /// What its limiter decides.
@@ -45,6 +51,18 @@ impl Client {
         while let Some(change) = changes.try_next() {
             each(&change);
         }
+    }
+
+    /// Whether a key that fails leaves others.
+    pub(crate) fn has_others(&self) -> bool {
+        self.keys.len() > 1
+    }
+
+    /// Goes on without these keys.
+    pub(crate) fn leave_out(&self, is_left: impl Fn(Fingerprint) -> bool) {
+        let stay = self.keys.iter().filter(|key| !is_left(key.fingerprint()));
+        let set = self.limiter.set_keys(stay.cloned());
+        set.expect("they were good, and a key that does better stays");
     }
 }
 
@@ -297,7 +315,7 @@ impl Maker {
             .profile(profile)
             .settings(settings.clone())
             .hosts(hosts);
-        let limiter = keys.into_iter().fold(limiter, LimiterBuilder::key);
+        let limiter = keys.iter().cloned().fold(limiter, LimiterBuilder::key);
         let limiter = match &self.state {
             Some(_) => limiter.keep_history(),
             None => limiter,
@@ -329,6 +347,9 @@ impl Maker {
             settings: settings.clone(),
             outage,
             has_keys,
+            forbidden: Forbidden::new(keys.iter().map(ApiKey::fingerprint)),
+            keys,
+            hold: hold(settings),
             began,
             changes: Mutex::new(limiter.changes()),
             limiter,
@@ -353,6 +374,16 @@ fn share(limiter: LimiterBuilder, shared: Option<&Sharing>, url: &Url) -> Limite
     let name: String = name.chars().map(plain).take(LONGEST_SCOPE).collect();
     let scope = Scope::new(name).expect("every other sign was replaced");
     limiter.shared(sharing.clone().scope(scope))
+}
+
+/// Where a ceiling counts more than requests, what a request has taken is told at the end of its
+/// answer: the next one is decided about after that.
+fn hold(settings: &Settings) -> Hold {
+    let mut ceilings = settings.ceilings.iter().chain(&settings.shared_ceilings);
+    match ceilings.any(|ceiling| ceiling.dimension() != Dimension::Requests) {
+        true => Hold::Body,
+        false => Hold::Auto,
+    }
 }
 
 /// What is known about the vendor of a host.

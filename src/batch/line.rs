@@ -54,7 +54,7 @@ impl Line<'_> {
             return Next::Return;
         };
         let retry = &client.settings.retry;
-        let in_time = |most| now.since(self.start) < most;
+        let in_time = |most| now.since(self.start) <= most;
         let bounded = self.mark.is_used_up();
         let may = !stopping && client.settings.max_wait.is_none_or(in_time);
         match trouble {
@@ -72,8 +72,10 @@ impl Line<'_> {
                 // It counts as served, so whether the provider serves anybody is not known: the
                 // limiter's bound holds.
                 let pause = pause(retry, self.repeats).max(wait);
-                let in_time = |most| now.since(self.start) + pause < most;
-                let may = may && client.settings.max_wait.is_none_or(in_time);
+                // As the limiter has it: a wait of just so long is waited, and the time that the
+                // answer took was none.
+                let in_time = |most| self.began.since(self.start) + pause <= most;
+                let may = !stopping && client.settings.max_wait.is_none_or(in_time);
                 let few = self.mark.refused() <= retry.refusals.into();
                 match may && few && !bounded && self.replays != Replays::Never {
                     true => Next::AgainAfter(pause),

@@ -5,7 +5,7 @@
 //! appends. One process writes at a time.
 
 use std::fs::{File, OpenOptions, TryLockError};
-use std::io::{self, BufRead, BufReader, Read, Seek, SeekFrom, Write};
+use std::io::{self, Read, Seek, SeekFrom, Write};
 use std::path::{Path, PathBuf};
 
 use super::error::Error;
@@ -41,6 +41,8 @@ enum Target {
 pub(crate) struct Damage {
     /// Whether a torn line was cut off the end.
     pub(crate) cut: bool,
+    /// So many zero bytes were: a file that had grown when the power went may have such an end.
+    pub(crate) zeros: u64,
     /// Whole lines that are no records.
     pub(crate) lines: u64,
 }
@@ -176,7 +178,7 @@ impl Journal {
         &mut self,
         mut found: impl FnMut(&Stored<'_>, u64) -> Result<(), Error>,
     ) -> Result<Damage, Error> {
-        let Target::File(file) = &mut self.target else {
+        let Target::File(file) = &self.target else {
             return Ok(Damage::default());
         };
         let fail = |source| Error::ReadOutput {
@@ -187,47 +189,41 @@ impl Journal {
             path: self.path.clone(),
             line,
         };
-        file.seek(SeekFrom::Start(0)).map_err(fail)?;
-        let mut reader = BufReader::with_capacity(CHUNK, &*file);
-        let (mut line, mut damage, mut records) = (Vec::new(), Damage::default(), 0_u64);
+        let mut lines = LineAt::new(file);
+        let (mut damage, mut records, mut whole) = (Damage::default(), 0_u64, true);
         let mut first_bad = None;
-        loop {
-            line.clear();
-            let read = reader.read_until(b'\n', &mut line).map_err(fail)? as u64;
-            if read == 0 {
-                break;
-            }
-            let whole = line.pop_if(|byte| *byte == b'\n').is_some();
-            let offset = self.length;
-            if let Some(stored) = Stored::read(&line) {
-                found(&stored, offset)?;
+        while let Some(line) = lines.next(self.length).map_err(fail)? {
+            let read = line.len() as u64;
+            whole = line.ends_with(b"\n");
+            let zeros = line.iter().rev().take_while(|byte| **byte == 0).count();
+            let rest = &line[..line.len() - zeros];
+            if let Some(stored) = Stored::read(line) {
+                found(&stored, self.length)?;
                 records += 1;
             } else if whole {
                 damage.lines += 1;
                 first_bad.get_or_insert(self.lines + 1);
-            } else if record::is_torn(&line) {
-                damage.cut = true;
+            } else if rest.is_empty() || record::is_torn(rest) {
+                (damage.cut, damage.zeros) = (!rest.is_empty(), zeros as u64);
                 break;
             } else {
                 return Err(strange(self.lines + 1));
             }
             self.lines += 1;
             self.length += read;
-            if !whole && self.repair {
-                file.seek(SeekFrom::End(0))
-                    .and_then(|_| file.write_all(b"\n"))
-                    .map_err(fail)?;
-                self.length += 1;
-                break;
-            }
         }
         if let (0, Some(line)) = (records, first_bad) {
             return Err(strange(line));
         }
-        if damage.cut && self.repair {
+        let mut file = file;
+        if self.repair && (damage.cut || damage.zeros > 0) {
             file.set_len(self.length).map_err(fail)?;
         }
         file.seek(SeekFrom::Start(self.length)).map_err(fail)?;
+        if self.repair && !whole && !damage.cut && damage.zeros == 0 {
+            file.write_all(b"\n").map_err(fail)?;
+            self.length += 1;
+        }
         Ok(damage)
     }
 
@@ -330,6 +326,16 @@ impl<'a> LineAt<'a> {
     ///
     /// Of the file; it ends before the line does.
     pub(crate) fn read(&mut self, offset: u64) -> io::Result<&[u8]> {
+        let line = self.next(offset)?.filter(|line| line.ends_with(b"\n"));
+        line.ok_or_else(|| io::ErrorKind::UnexpectedEof.into())
+    }
+
+    /// The same; none at the end of the file. Its last line may have no newline.
+    ///
+    /// # Errors
+    ///
+    /// Of the file.
+    fn next(&mut self, offset: u64) -> io::Result<Option<&[u8]>> {
         let held = self.start..self.start + self.buffer.len() as u64;
         let mut from = 0;
         let mut end = None;
@@ -346,13 +352,13 @@ impl<'a> LineAt<'a> {
             while end.is_none() {
                 let known = self.buffer.len();
                 if file.take(CHUNK as u64).read_to_end(&mut self.buffer)? == 0 {
-                    return Err(io::ErrorKind::UnexpectedEof.into());
+                    return Ok(Some(&self.buffer[..]).filter(|rest| !rest.is_empty()));
                 }
                 end = memchr::memchr(b'\n', &self.buffer[known..]).map(|at| known + at);
             }
         }
         let end = end.expect("the loop above ends with one");
-        Ok(&self.buffer[from..=from + end])
+        Ok(Some(&self.buffer[from..=from + end]))
     }
 }
 

@@ -11,6 +11,7 @@ use crate::Time;
 use crate::scheduler::events::Fingerprint;
 
 use super::board::Board;
+use super::counted::counted;
 use super::options::Show;
 use super::summary::{Grouped, Rounded};
 use super::tally::Tally;
@@ -276,7 +277,8 @@ fn key_lines(status: &Status<'_>, now: Time) -> Vec<String> {
         })
         .collect();
     if more > 0 {
-        lines.push(format!("and {more} more keys"));
+        let more = counted(more as u64, "more [key|keys]");
+        lines.push(format!("and {more}"));
     }
     lines
 }

@@ -76,7 +76,9 @@ impl Run<'_> {
         let mut record = done.record;
         let mut turned_away = false;
         if let (Some(record), false) = (&mut record, self.options.keep_going) {
-            turned_away = self.streak.on(record.why, done.place, done.hint.as_deref());
+            turned_away = self
+                .streak
+                .on(record.why, done.place, done.turned_away.as_ref());
             if self.streak.has_stopped(record.why) {
                 record.take_back();
             }

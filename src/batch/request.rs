@@ -34,15 +34,15 @@ impl Request {
 }
 
 impl Request {
-    /// Whether a page for people cannot be its answer: it sent or asked for JSON, or was sent on to
-    /// a place where people sign in.
+    /// Whether a page for people cannot be its answer: it sent or asked for JSON and for no page, or
+    /// was sent on to a place where people sign in.
     pub(crate) fn wants_no_page(&self, redirected: Option<&str>) -> bool {
-        let says_json = |name| {
+        let says = |name, kind| {
             let value = self
                 .headers
                 .get(name)
                 .and_then(|value: &HeaderValue| value.to_str().ok());
-            value.is_some_and(|value| value.to_ascii_lowercase().contains("json"))
+            value.is_some_and(|value| value.to_ascii_lowercase().contains(kind))
         };
         let signs_in = |url: &str| {
             let url = url.to_ascii_lowercase();
@@ -50,9 +50,8 @@ impl Request {
                 .iter()
                 .any(|name| url.contains(name))
         };
-        let sent_json = self.body.is_some() && says_json(CONTENT_TYPE);
-        sent_json
-            || says_json(ACCEPT)
+        let sent_json = self.body.is_some() && says(CONTENT_TYPE, "json");
+        ((sent_json || says(ACCEPT, "json")) && !says(ACCEPT, "html"))
             || redirected.is_some_and(|target| signs_in(target) && !signs_in(self.url.path()))
     }
 

@@ -199,17 +199,14 @@ pub(crate) fn next<R: io::BufRead>(
     let line = lines.number();
     lines
         .next(buffer)
-        .map_err(|source| Error::ReadInput { line, source })
+        .map_err(|source| Error::reading(line, source))
 }
 
 fn lines_of(
     path: &Path,
     rows: Option<&Rows>,
 ) -> Result<Lines<BufReader<Box<dyn io::Read + Send>>>, Error> {
-    let source = rows::open(path, rows).map_err(|source| Error::OpenInput {
-        path: path.to_owned(),
-        source,
-    })?;
+    let source = rows::open(path, rows).map_err(|source| Error::opening(path, source))?;
     Ok(Lines::new(BufReader::with_capacity(CHUNK, source)))
 }
 

@@ -12,14 +12,14 @@ use serde::de::IgnoredAny;
 use super::fields::FAULT;
 use super::packed::Unpacked;
 use super::request;
-use super::table::Table;
+use super::table::{Fault, Table, fault};
 
 /// What each row of a table asks for. `{{column}}` stands for what the row has in that column.
 #[derive(Clone, Debug)]
 pub struct Rows {
     method: Option<String>,
-    url: String,
-    body: Option<String>,
+    url: Template,
+    body: Option<Template>,
     id: Option<String>,
     /// Whether all may ask for the same.
     alike: bool,
@@ -58,15 +58,26 @@ impl Rows {
         if let Some(method) = &method {
             request::method(method).map_err(|fault| RowsError::Method(fault.to_string()))?;
         }
-        // A line is one line.
-        let body = body.map(|body| body.replace(['\n', '\r'], " "));
+        let template = |name: &str, text| Template {
+            name: name.to_owned(),
+            text,
+        };
         Ok(Self {
             method,
-            url,
-            body,
+            url: template("--url", url),
+            body: body.map(|body| template("--body", body)),
             id,
             alike: false,
         })
+    }
+
+    /// Says where the body stands, for messages.
+    #[must_use]
+    pub fn body_in(mut self, place: &str) -> Self {
+        if let Some(body) = &mut self.body {
+            body.name = format!("--body {place}");
+        }
+        self
     }
 
     /// Lets all rows ask for the same: no column has to stand in the URL or the body.
@@ -101,17 +112,19 @@ impl Rows {
                 .iter()
                 .filter(|column| column.eq_ignore_ascii_case(name));
             same.next()
-                .map(|column| place(column, &columns))
+                .map(|column| place(column, &columns, "the table"))
                 .transpose()
         };
         let id = match (&self.id, by_name("custom_id")?) {
-            (Some(name), _) => Some(place(name, &columns)?),
+            (Some(name), _) => Some(place(name, &columns, "--id")?),
             (None, Some(id)) => Some(id),
             (None, None) => by_name("id")?,
         };
         let url = Parts::of(&self.url, &columns)?;
-        let body = self.body.as_deref();
+        let body = self.body.as_ref();
         let body = body.map(|text| Parts::of(text, &columns)).transpose()?;
+        // A line is one line.
+        let body = body.map(Parts::on_one_line);
         let is_used = |column| {
             [Some(&url), body.as_ref()]
                 .iter()
@@ -120,7 +133,7 @@ impl Rows {
         };
         let all_alike = !(0..columns.len()).any(is_used);
         let unused = (0..columns.len()).filter(|column| !is_used(*column));
-        let texts = [("--url", Some(&self.url)), ("--body", self.body.as_ref())];
+        let texts: Vec<_> = [&self.url].into_iter().chain(&self.body).collect();
         if !self.alike
             && let Some(slip) = unused
                 .filter_map(|column| slip(&columns[column], &texts, all_alike))
@@ -129,6 +142,7 @@ impl Rows {
             return Err(slip);
         }
         Ok(Lines {
+            name: "the table".to_owned(),
             url,
             body,
             alike: (all_alike && !self.alike).then(|| alike(&columns)),
@@ -152,10 +166,25 @@ impl Rows {
 /// As [`Rows::lines_of`].
 pub(crate) fn open(path: &Path, rows: Option<&Rows>) -> io::Result<Box<dyn Read + Send>> {
     let file = Unpacked::open(path)?;
-    Ok(match rows {
-        Some(rows) => Box::new(rows.lines_of(file, separator(path).unwrap_or(b','))?),
-        None => Box::new(file),
-    })
+    let Some(rows) = rows else {
+        return Ok(Box::new(file));
+    };
+    let name = path.display().to_string();
+    let lines = rows.lines_of(file, separator(path).unwrap_or(b','));
+    let mut lines = lines.map_err(|error| named_in(&name, error))?;
+    lines.name = name;
+    Ok(Box::new(lines))
+}
+
+/// What is wrong with a table or a template, if that is why it could not be read.
+pub(crate) fn fault_in(error: &io::Error) -> Option<String> {
+    let inner = error.get_ref()?.downcast_ref::<Fault>()?;
+    Some(inner.to_string())
+}
+
+/// A fault of the table of this name.
+fn named_in(name: &str, error: io::Error) -> io::Error {
+    fault_in(&error).map_or(error, |said| fault(format!("{name}: {said}")))
 }
 
 /// What stands between the fields of a table of this name; none if it is none.
@@ -175,6 +204,8 @@ fn separator(path: &Path) -> Option<u8> {
 
 /// A table as lines.
 pub(crate) struct Lines<R> {
+    /// What it is called in messages.
+    name: String,
     table: csv::Reader<Table<R>>,
     url: Parts,
     body: Option<Parts>,
@@ -195,7 +226,9 @@ pub(crate) struct Lines<R> {
 
 impl<R: Read> Read for Lines<R> {
     fn read(&mut self, buffer: &mut [u8]) -> io::Result<usize> {
-        if self.at == self.line.len() && !self.next()? {
+        if self.at == self.line.len()
+            && !self.next().map_err(|error| named_in(&self.name, error))?
+        {
             return Ok(0);
         }
         let rest = &self.line[self.at..];
@@ -213,15 +246,15 @@ impl<R: Read> Lines<R> {
         self.line.clear();
         if !self.table.read_byte_record(&mut self.row).map_err(broken)? {
             return match self.rows {
-                0 => Err(io::Error::other(
+                0 => Err(fault(
                     "it has no row below the first one, which names the columns",
                 )),
                 _ => Ok(false),
             };
         }
         self.rows += 1;
-        if let (2.., Some(fault)) = (self.rows, &self.alike) {
-            return Err(io::Error::other(fault.clone()));
+        if let (2.., Some(alike)) = (self.rows, &self.alike) {
+            return Err(fault(alike.clone()));
         }
         // Behind the row; before it there may have been blank lines.
         let behind = self.table.position().line();
@@ -292,24 +325,55 @@ impl<R: Read> Lines<R> {
     }
 }
 
-/// A text with places for columns.
+/// A text with places for columns, as it was given.
+#[derive(Clone, Debug)]
+struct Template {
+    /// The option, and the file if it stands in one.
+    name: String,
+    text: String,
+}
+
+impl Template {
+    /// Where in it a byte is, for a person.
+    fn at(&self, byte: usize) -> String {
+        let before = &self.text[..byte];
+        let line = before.matches('\n').count() + 1;
+        let start = before.rfind('\n').map_or(0, |at| at + 1);
+        let column = before[start..].chars().count() + 1;
+        let name = &self.name;
+        match self.text.contains('\n') {
+            true => format!("{name}, line {line}, character {column}"),
+            false => format!("{name}, character {column}"),
+        }
+    }
+}
+
+/// A template whose columns are found.
 #[derive(Debug)]
 struct Parts(Vec<(String, Option<usize>)>);
 
 impl Parts {
-    fn of(text: &str, columns: &[String]) -> io::Result<Self> {
-        let (mut parts, mut rest) = (Vec::new(), text);
+    fn of(template: &Template, columns: &[String]) -> io::Result<Self> {
+        let (mut parts, mut rest) = (Vec::new(), template.text.as_str());
         while let Some((before, after)) = rest.split_once("{{") {
             let Some((name, after)) = after.split_once("}}") else {
                 break;
             };
             let name = name.trim();
-            let place = place(name, columns)?;
+            let at = template.text.len() - rest.len() + before.len();
+            let place = place(name, columns, &template.at(at))?;
             parts.push((before.to_owned(), Some(place)));
             rest = after;
         }
         parts.push((rest.to_owned(), None));
         Ok(Self(parts))
+    }
+
+    fn on_one_line(mut self) -> Self {
+        for (text, _) in &mut self.0 {
+            *text = text.replace(['\n', '\r'], " ");
+        }
+        self
     }
 
     fn has(&self, column: usize) -> bool {
@@ -352,16 +416,17 @@ fn in_url(text: &str) -> String {
     url
 }
 
-/// Which column has this name.
-fn place(name: &str, columns: &[String]) -> io::Result<usize> {
+/// Which column has this name, that stands `at` some place.
+fn place(name: &str, columns: &[String], at: &str) -> io::Result<usize> {
     let mut places = (0..columns.len()).filter(|at| columns[*at] == name);
     match (places.next(), places.next()) {
         (Some(place), None) => Ok(place),
-        (Some(_), Some(_)) => Err(io::Error::other(format!(
-            "it has two columns `{name}`: give one of them another name"
+        (Some(_), Some(_)) => Err(fault(format!(
+            "it has two columns `{name}` ({at} names it): give one of them another name"
         ))),
-        (None, _) => Err(io::Error::other(format!(
-            "it has no column `{name}`; its first row names {}",
+        (None, _) => Err(fault(format!(
+            "it has no column `{name}`, which is named at {at}: its first row names {}; write one \
+             of these there, or mend the first row",
             named(columns)
         ))),
     }
@@ -374,7 +439,7 @@ fn named(columns: &[String]) -> String {
 
 /// The first row has to name columns.
 fn look_at_head(columns: &[String], separator: u8) -> io::Result<()> {
-    let fault = match columns {
+    let said = match columns {
         [] => "it is empty: its first row names the columns".to_owned(),
         [only] if separator == b',' && only.contains('\t') => format!(
             "its first row names one column, `{only}`: a table with tabs has a name that ends in .tsv"
@@ -389,12 +454,12 @@ fn look_at_head(columns: &[String], separator: u8) -> io::Result<()> {
         ),
         _ => return Ok(()),
     };
-    Err(io::Error::other(fault))
+    Err(fault(said))
 }
 
 /// What is wrong with a text in which a column seems to be meant that stands in none. Other tools'
 /// signs are told only where all rows would be `alike`: else they may be meant as they stand.
-fn slip(column: &str, texts: &[(&str, Option<&String>)], alike: bool) -> Option<io::Error> {
+fn slip(column: &str, texts: &[&Template], alike: bool) -> Option<io::Error> {
     let signs = [
         format!("{{{column}}}"),
         format!("${column}"),
@@ -403,17 +468,17 @@ fn slip(column: &str, texts: &[(&str, Option<&String>)], alike: bool) -> Option<
         format!("[{column}]"),
     ];
     let signs = if alike { &signs[..] } else { &signs[..1] };
-    let named = texts
-        .iter()
-        .filter_map(|(name, text)| Some((name, (*text)?)));
-    for ((name, text), sign) in named.flat_map(|text| signs.iter().map(move |sign| (text, sign))) {
-        let stands = text.match_indices(sign.as_str()).any(|(at, _)| {
-            !text[..at].ends_with('{')
+    let named = texts.iter().filter(|_| !column.is_empty());
+    for (template, sign) in named.flat_map(|text| signs.iter().map(move |sign| (text, sign))) {
+        let text = &template.text;
+        let stands = text.match_indices(sign.as_str()).find(|(at, _)| {
+            !text[..*at].ends_with('{')
                 && !text[at + sign.len()..].starts_with(char::is_alphanumeric)
         });
-        if stands && !column.is_empty() {
-            return Some(io::Error::other(format!(
-                "`{sign}` in {name} stands for nothing: the column `{column}` is written \
+        if let Some((at, _)) = stands {
+            let at = template.at(at);
+            return Some(fault(format!(
+                "`{sign}` stands for nothing ({at}): the column `{column}` is written \
                  {{{{{column}}}}}, with two braces (--same-request sends it as it stands)"
             )));
         }
@@ -435,8 +500,8 @@ fn alike(columns: &[String]) -> String {
 fn broken(error: csv::Error) -> io::Error {
     match error.into_kind() {
         csv::ErrorKind::Io(error) => error,
-        csv::ErrorKind::Utf8 { .. } => io::Error::other("its first row is not UTF-8"),
-        kind => io::Error::other(format!("it is no table: {kind:?}")),
+        csv::ErrorKind::Utf8 { .. } => fault("its first row is not UTF-8"),
+        kind => fault(format!("it is no table: {kind:?}")),
     }
 }
 
@@ -494,19 +559,30 @@ mod tests {
     fn what_cannot_be_filled_in_is_said_with_what_there_is() {
         let fault = |rows: Rows| match rows.lines_of(&b"prompt,lang\n"[..], b',') {
             Ok(_) => panic!("it was filled in"),
-            Err(error) => error.to_string(),
+            Err(error) => fault_in(&error).expect("a fault"),
         };
         let said = fault(rows("/x", Some("\"{{promt}}\"")));
         assert!(said.contains("no column `promt`") && said.contains("`prompt`, `lang`"));
+        let said = fault(rows("/x", Some("{\n  \"é\": \"{{promt}}\"\n}")).body_in("@b.json"));
+        assert!(
+            said.contains("at --body @b.json, line 2, character 9:"),
+            "{said}"
+        );
         let said = fault(rows("/x", Some("\"say {prompt}\"")));
         assert!(
-            said.contains("`{prompt}` in --body") && said.contains("{{prompt}}"),
+            said.contains("(--body, character 6)") && said.contains("{{prompt}}"),
             "{said}"
         );
         let said = fault(rows("/{{lang}}", Some("\"say {prompt}\"")));
-        assert!(said.contains("`{prompt}` in --body"), "{said}");
+        assert!(
+            said.contains("`{prompt}` stands for nothing (--body"),
+            "{said}"
+        );
         let said = fault(rows("/$prompt", None));
-        assert!(said.contains("`$prompt` in --url"), "{said}");
+        assert!(
+            said.contains("`$prompt` stands for nothing (--url, character 2)"),
+            "{said}"
+        );
         let id = Rows::new(None, "/x".to_owned(), None, Some("key".to_owned()));
         assert!(fault(id.expect("good rows")).contains("no column `key`"));
         let body = Rows::new(

@@ -157,10 +157,7 @@ pub(crate) fn read(
     match &options.input {
         Input::File(path) if !stream => source::of_file(path, index.clone(), plan),
         Input::File(path) => {
-            let open = |source| Error::OpenInput {
-                path: path.clone(),
-                source,
-            };
+            let open = |source| Error::opening(path, source);
             let stream = rows::open(path, options.rows.as_ref()).map_err(open)?;
             source::of_stream(stream, index.clone(), plan)
         }
@@ -168,7 +165,7 @@ pub(crate) fn read(
             None => source::of_stream(io::stdin(), index.clone(), plan),
             Some(rows) => {
                 let lines = rows.lines_of(io::stdin(), b',');
-                let fail = |source| Error::ReadInput { line: 0, source };
+                let fail = |source| Error::reading(0, source);
                 source::of_stream(lines.map_err(fail)?, index.clone(), plan)
             }
         },
@@ -264,6 +261,7 @@ impl Run<'_> {
             };
             time::timeout(LAST, written).await.ok();
         }
+        self.hear();
         if self.progress.stays() {
             self.show();
         }

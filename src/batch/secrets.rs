@@ -45,6 +45,48 @@ impl Secrets {
         }
         clean
     }
+
+    /// What a person is told, without keys and without parts of them: servers that repeat the key
+    /// that they refuse leave out its middle only.
+    pub(crate) fn masked(&self, text: String) -> String {
+        let mut text = match self.hidden(text.as_bytes()) {
+            Some(clean) => String::from_utf8_lossy(&clean).into_owned(),
+            None => text,
+        };
+        for (finder, shown) in &self.0 {
+            let (mut clean, mut rest) = (String::with_capacity(text.len()), text.as_str());
+            while let Some(first) = rest.chars().next() {
+                match part_at_start(rest, finder.needle()) {
+                    0 => {
+                        clean.push(first);
+                        rest = &rest[first.len_utf8()..];
+                    }
+                    part => {
+                        clean.push_str("[part of ");
+                        clean.push_str(&shown[1..]);
+                        rest = &rest[part..];
+                    }
+                }
+            }
+            text = clean;
+        }
+        text
+    }
+}
+
+/// How much of a key a text begins with, if that is enough to tell it by.
+fn part_at_start(text: &str, key: &[u8]) -> usize {
+    let common = |from: &[u8]| {
+        let both = from.iter().zip(text.as_bytes());
+        both.take_while(|(a, b)| a == b).count()
+    };
+    let longest = (0..key.len()).map(|at| common(&key[at..])).max();
+    let part = longest.filter(|part| *part >= SHORTEST).unwrap_or(0);
+    // A key need not end where a character does.
+    (0..=part)
+        .rev()
+        .find(|end| text.is_char_boundary(*end))
+        .unwrap_or(0)
 }
 
 impl std::fmt::Debug for Secrets {
@@ -70,5 +112,24 @@ mod tests {
         assert_eq!(hidden, Some(expected.into_bytes()));
         assert_eq!(secrets.hidden(b"nothing of the kind"), None);
         assert!(!format!("{secrets:?}").contains("sk-"));
+    }
+
+    #[test]
+    fn a_part_of_a_key_is_told_to_nobody() {
+        let key = ApiKey::bearer("sk-abcdefghijklmnopqrstuvwxyz");
+        let secrets = Secrets::of([&key]);
+        let masked = |text: &str| secrets.masked(text.to_owned());
+        let shown = key.fingerprint();
+        assert_eq!(
+            masked("Incorrect API key provided: sk-abcdefg…stuvwxyz, sk-abc*xyz"),
+            format!(
+                "Incorrect API key provided: [part of key {shown}]…[part of key {shown}], sk-abc*xyz"
+            )
+        );
+        assert_eq!(masked("é no such model"), "é no such model");
+        assert_eq!(
+            masked("sk-abcdefghijklmnopqrstuvwxyz!"),
+            format!("[key {shown}]!")
+        );
     }
 }

@@ -10,7 +10,7 @@ use tokio_util::sync::CancellationToken;
 
 use crate::client::{Clock, Report};
 use crate::feedback::{self, Dimension, Profile};
-use crate::scheduler::events::{Fingerprint, Replay};
+use crate::scheduler::events::{Fingerprint, Priority, Replay};
 
 use super::budget::Budget;
 use super::done::{Done, Recorded};
@@ -33,9 +33,9 @@ use super::transport::{self, Unread};
 #[derive(Debug)]
 pub(crate) struct Sender {
     pub(crate) hosts: Hosts,
-    door: Arc<Door>,
+    pub(super) door: Arc<Door>,
     clock: Clock,
-    replay: Replays,
+    pub(super) replay: Replays,
     idempotency_header: Option<HeaderName>,
     max_attempts: Option<u16>,
     timeout: Option<Duration>,
@@ -101,7 +101,7 @@ impl Sender {
         let sent = async {
             has_share = self.share(&client, &request).await;
             match has_share {
-                true => self.attempts(&client, &request, &mark).await,
+                true => self.on_whichever_key(&client, &request, &mark).await,
                 false => (None, None),
             }
         };
@@ -111,9 +111,9 @@ impl Sender {
         };
         let attempts = mark.attempts();
         let hopeless = self.hopeless(&client, reply.as_ref());
-        let hint = reply
+        let turned_away = reply
             .as_ref()
-            .and_then(|reply| reply.hint(&request, client.has_keys));
+            .and_then(|reply| reply.turns_away(&request, client.has_keys));
         let tokens = reply.as_ref().filter(|_| self.budget.is_some());
         let tokens = tokens.and_then(Reply::tokens);
         if let (Some(budget), true) = (&self.budget, has_share) {
@@ -160,7 +160,7 @@ impl Sender {
             tokens,
             record,
             hopeless,
-            hint,
+            turned_away,
         }
     }
 
@@ -185,14 +185,15 @@ impl Sender {
         hopeless.take()
     }
 
-    /// Asks the limiter until there is an end. No reply: the run is being stopped, and nothing was
-    /// sent.
-    async fn attempts(
+    /// Asks the limiter until there is an end, on the key `pin` if one is named. No reply: the run is
+    /// being stopped, and nothing was sent.
+    pub(super) async fn attempts(
         &self,
         client: &Client,
         request: &Request,
+        pin: Option<Fingerprint>,
         mark: &Arc<Mark>,
-    ) -> (Option<Reply>, Option<Report>) {
+    ) -> End {
         let replayable = match request.ask.replay {
             Replay::Always => true,
             Replay::Never => false,
@@ -219,7 +220,7 @@ impl Sender {
             }
             mark.set_probes(client.outage.lasts(self.clock.now()) > Duration::ZERO);
             line.began = self.clock.now();
-            let (reply, report) = self.once(client, request, mark).await;
+            let (reply, report) = self.once(client, request, pin, mark).await;
             if mark.was_turned_back() && !self.door.is_shut() {
                 if matches!(reply, Reply::Answer(_)) {
                     last = (Some(reply.not_final()), report);
@@ -255,10 +256,17 @@ impl Sender {
         &self,
         client: &Client,
         request: &Request,
+        pin: Option<Fingerprint>,
         mark: &Arc<Mark>,
     ) -> (Reply, Option<Report>) {
         let mut extensions = Extensions::new();
-        extensions.insert(request.ask.clone());
+        let mut ask = request.ask.clone();
+        if pin.is_some() {
+            // It has had its turn: what was behind it must not go first.
+            (ask.pin, ask.priority) = (pin, Priority(u8::MAX));
+        }
+        extensions.insert(ask);
+        extensions.insert(client.hold);
         extensions.insert(Arc::clone(mark));
         let mut sent = request.to_reqwest();
         *sent.timeout_mut() = self.timeout;
@@ -300,11 +308,7 @@ impl Sender {
     }
 
     /// The end of a line whose provider was waited for in vain.
-    fn gone(
-        &self,
-        client: &Client,
-        (reply, report): (Option<Reply>, Option<Report>),
-    ) -> (Option<Reply>, Option<Report>) {
+    fn gone(&self, client: &Client, (reply, report): End) -> End {
         let verdict = client.outage.verdict(self.clock.now());
         let sent = reply.is_some();
         if self.hosts.is_single() {
@@ -411,6 +415,9 @@ impl Sender {
         }
     }
 }
+
+/// What came of a line last.
+pub(super) type End = (Option<Reply>, Option<Report>);
 
 /// Whether a line may go.
 enum Weather {

@@ -14,6 +14,7 @@ use reqwest::Url;
 use tokio::sync::mpsc;
 use xxhash_rust::xxh3::xxh3_128_with_seed;
 
+use super::counted::counted;
 use super::error::Error;
 use super::ids::{Id, Index, Place, State};
 use super::input::{Line, Lines, Named};
@@ -49,28 +50,35 @@ pub(crate) struct Seen {
 
 impl Seen {
     /// What a person should know of it, each with a count.
-    pub(crate) fn tell(&self, say: &mut dyn FnMut(u64, &str)) {
+    pub(crate) fn tell(&self, say: &mut dyn FnMut(String)) {
         let changed = self.changed.lock().unwrap_or_else(PoisonError::into_inner);
         let named = |(line, id): &(u32, String)| format!("`{id}` on line {line}");
         let examples: Vec<_> = changed.examples.iter().map(named).collect();
         let examples = examples.join(", ");
-        say(
-            changed.kept,
-            &format!(
-                "requests were changed since they succeeded, under the same custom_id (such as \
-                 {examples}): their old answers are kept; new ids, or another -o, send them"
-            ),
-        );
-        say(
-            changed.again,
-            "requests that had failed were changed since: they are done again",
-        );
+        if changed.kept > 0 {
+            let kept = counted(
+                changed.kept,
+                "[request was|requests were] changed since [it|they] succeeded, under the same \
+                 custom_id",
+            );
+            say(format!(
+                "{kept} (such as {examples}): the old answers are kept; new ids, or another -o, \
+                 send them"
+            ));
+        }
+        if changed.again > 0 {
+            say(counted(
+                changed.again,
+                "[request that had failed was changed since: it is|requests that had failed were \
+                 changed since: they are] done again",
+            ));
+        }
         let unknown = self.unknown.lock().unwrap_or_else(PoisonError::into_inner);
         for (field, lines) in unknown.iter() {
-            say(
-                *lines,
-                &format!("lines have a field `{field}`, which paceline does not know: passed over"),
-            );
+            let lines = counted(*lines, "[line has|lines have] a field");
+            say(format!(
+                "{lines} `{field}`, which paceline does not know: passed over"
+            ));
         }
     }
 }
@@ -132,10 +140,7 @@ pub(crate) fn of_file(
     index: SharedIndex,
     plan: Plan,
 ) -> Result<mpsc::Receiver<Batch>, Error> {
-    let fail = |source| Error::OpenInput {
-        path: path.to_owned(),
-        source,
-    };
+    let fail = |source| Error::opening(path, source);
     let file = rows::open(path, plan.rows.as_ref()).map_err(fail)?;
     start(file, index, plan, false).map_err(fail)
 }
@@ -150,7 +155,7 @@ pub(crate) fn of_stream(
     index: SharedIndex,
     plan: Plan,
 ) -> Result<mpsc::Receiver<Batch>, Error> {
-    start(stream, index, plan, true).map_err(|source| Error::ReadInput { line: 0, source })
+    start(stream, index, plan, true).map_err(|source| Error::reading(0, source))
 }
 
 fn start(

@@ -4,6 +4,7 @@
 //! the first answer on, and no success, end the run; what they said of their lines is taken back, so
 //! that the mended command does these lines too.
 
+use super::ending::TurnedAway;
 use super::ids::Place;
 use super::record::Code;
 use super::tally::Why;
@@ -14,8 +15,8 @@ pub(crate) struct Streak {
     same: Option<Why>,
     /// The lines that were turned away.
     places: Vec<Place>,
-    /// What to do about it, by the last of them.
-    hint: String,
+    /// How the last of them was.
+    last: Option<TurnedAway>,
     /// Whether something else came.
     broken: bool,
     /// Whether the batch has had successes in earlier runs: then its address is right.
@@ -28,29 +29,28 @@ impl Streak {
         Self {
             same: None,
             places: Vec::new(),
-            hint: String::new(),
+            last: None,
             broken: false,
             proven,
         }
     }
 
-    /// A line has ended. `hint` says what to do if all end like this, where they may. Answers
-    /// whether it is enough now.
-    pub(crate) fn on(&mut self, why: Why, place: Place, hint: Option<&str>) -> bool {
+    /// A line has ended, and `turned_away` says how, where all may end like this. Answers whether
+    /// it is enough now.
+    pub(crate) fn on(&mut self, why: Why, place: Place, turned_away: Option<&TurnedAway>) -> bool {
         if self.broken || !is_answer(why) {
             return false;
         }
         let asks_for_a_key = matches!(why, Why::Status(401 | 403));
-        // Many things that are not there are an answer; one place that is never there is a slip.
-        let same = self.same.is_none() || self.hint == hint.unwrap_or_default();
-        match hint {
-            Some(hint)
-                if self.same.is_none_or(|same| same == why)
-                    && (asks_for_a_key || (same && !self.proven)) =>
-            {
+        let is_same = |now: &TurnedAway| {
+            let last = self.last.as_ref();
+            last.is_none_or(|last| last.place == now.place) && (asks_for_a_key || !self.proven)
+        };
+        match turned_away.filter(|now| is_same(now)) {
+            Some(now) if self.same.is_none_or(|same| same == why) => {
                 self.same = Some(why);
                 self.places.push(place);
-                hint.clone_into(&mut self.hint);
+                self.last = Some(now.clone());
                 self.places.len() == ENOUGH
             }
             _ => {
@@ -79,7 +79,8 @@ impl Streak {
             1 => "the only answer was".to_owned(),
             count => format!("all {count} answers were"),
         };
-        Some(format!("{answers} {why}: {}", self.hint))
+        let hint = &self.last.as_ref()?.hint;
+        Some(format!("{answers} {why}: {hint}"))
     }
 }
 
@@ -98,11 +99,19 @@ const ENOUGH: usize = 20;
 mod tests {
     use super::*;
 
+    fn away(place: &str) -> TurnedAway {
+        TurnedAway {
+            place: place.to_owned(),
+            hint: "check".to_owned(),
+        }
+    }
+
     fn after(ends: &[(u16, Option<&str>)], proven: bool) -> (Streak, bool) {
         let mut streak = Streak::new(proven);
         let mut enough = false;
-        for (at, (status, hint)) in ends.iter().enumerate() {
-            enough |= streak.on(Why::Status(*status), Place::of_line(at as u32 + 1), *hint);
+        for (at, (status, place)) in ends.iter().enumerate() {
+            let (line, away) = (Place::of_line(at as u32 + 1), place.map(away));
+            enough |= streak.on(Why::Status(*status), line, away.as_ref());
         }
         (streak, enough)
     }
@@ -126,8 +135,8 @@ mod tests {
     fn places_that_differ_are_what_was_asked_for() {
         let mut streak = Streak::new(false);
         for at in 1..=ENOUGH as u32 {
-            let hint = format!("nothing is at /items/{at}");
-            assert!(!streak.on(Why::Status(404), Place::of_line(at), Some(&hint)));
+            let away = away(&format!("/items/{at}"));
+            assert!(!streak.on(Why::Status(403), Place::of_line(at), Some(&away)));
         }
         assert_eq!(streak.hint(), None);
     }
@@ -135,7 +144,7 @@ mod tests {
     #[test]
     fn what_is_no_answer_neither_counts_nor_ends_it() {
         let mut streak = Streak::new(false);
-        streak.on(Why::Status(404), Place::of_line(1), Some("check"));
+        streak.on(Why::Status(404), Place::of_line(1), Some(&away("/")));
         streak.on(Why::Code(Code::Network), Place::of_line(2), None);
         streak.on(Why::Code(Code::BadLine), Place::of_line(3), None);
         assert_eq!(

@@ -8,6 +8,7 @@ use serde::Serialize;
 
 use crate::scheduler::mode::Observed;
 
+use super::counted::counted;
 use super::ids::Counts;
 use super::signals::Signal;
 use super::tally::{Tally, Why};
@@ -179,12 +180,16 @@ impl Summary {
         self.left_by_limit = self.left.map(|left| left.saturating_sub(unfinished));
         match self.left_by_limit {
             Some(0) => {}
-            Some(left) => self.notices.push(format!(
-                "{} lines are left because of --limit {limit}: without it they are done",
-                Grouped(left)
+            Some(left) => self.notices.push(counted(
+                left,
+                &format!(
+                    "[line is|lines are] left because of --limit {limit}: without it [it is|they \
+                     are] done"
+                ),
             )),
             None if recorded >= limit => self.notices.push(format!(
-                "what comes after {limit} lines was not read, because of --limit {limit}"
+                "what comes after {} was not read, because of --limit {limit}",
+                counted(limit, "[line|lines]")
             )),
             None => {}
         }
@@ -212,7 +217,7 @@ impl fmt::Display for Summary {
         }
         let attempts = match self.attempts {
             attempts if attempts == self.sent => String::new(),
-            attempts => format!(", {} attempts", Grouped(attempts)),
+            attempts => format!(", {}", counted(attempts, "[attempt|attempts]")),
         };
         row("sent", &format_args!("{}{attempts}", Grouped(self.sent)))?;
         row("succeeded", &Grouped(self.succeeded))?;
@@ -256,10 +261,10 @@ impl fmt::Display for Summary {
         }
         if self.outages > 0 {
             let time = Rounded(Duration::from_millis(self.outage_ms));
-            let times = if self.outages == 1 { "time" } else { "times" };
+            let times = counted(self.outages, "[time|times]");
             row(
                 "away",
-                &format_args!("the provider, {} {times}, {time} in all", self.outages),
+                &format_args!("the provider, {times}, {time} in all"),
             )?;
         }
         if let Some(observed) = &self.observed {

@@ -130,7 +130,7 @@ impl Quotes {
 
     fn end(&self) -> io::Result<()> {
         match self.at {
-            At::Quoted => Err(io::Error::other(format!(
+            At::Quoted => Err(fault(format!(
                 "the quote that opens on line {} is never closed: end its text with a quote; a \
                  quote within a text is written twice",
                 self.opened
@@ -149,19 +149,30 @@ impl Quotes {
                  {opened}, which may have no end of its own"
             )
         };
-        io::Error::other(format!(
+        fault(format!(
             "{which}: a text with quotes in it stands in quotes as a whole, and each quote in it \
              is written twice"
         ))
     }
 
     fn blank_before(&self) -> io::Error {
-        io::Error::other(format!(
+        fault(format!(
             "on line {} a blank stands before the quote that begins a text, which would make the \
              quotes part of it: take the blank away",
             self.line
         ))
     }
+}
+
+/// What is wrong with a table, or with what is to be made of its rows: nothing that another try
+/// would mend.
+#[derive(Debug, thiserror::Error)]
+#[error("{0}")]
+pub(super) struct Fault(pub(super) String);
+
+/// A fault as an error of reading.
+pub(super) fn fault(said: impl Into<String>) -> io::Error {
+    io::Error::other(Fault(said.into()))
 }
 
 /// One read of a table.

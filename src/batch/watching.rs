@@ -3,6 +3,8 @@
 
 use std::collections::BTreeMap;
 
+use crate::scheduler::events::What;
+
 use super::board::Board;
 use super::holdup::HoldUp;
 use super::hosts::Client;
@@ -25,14 +27,9 @@ impl Run<'_> {
             self.told_of_size = true;
             self.progress.note(news);
         }
+        self.hear();
         let mut waits_for = None;
         for client in &clients {
-            client.changes(|change| {
-                self.board.on_change(change, client.began);
-                if let Some(news) = Board::news(&change.what) {
-                    self.progress.note(&news);
-                }
-            });
             waits_for = waits_for.or_else(|| client.limiter.waits_for());
             for news in client.outage.news(now) {
                 self.progress.note(&news);
@@ -46,6 +43,35 @@ impl Run<'_> {
         self.tally.on_wait(reason);
         if flying == 0 && waiting > 0 && self.stop.is_none() && self.holdup.is_due(now) {
             self.look_at_holdup(&clients);
+        }
+    }
+
+    /// Hears what was decided about keys and quotas since.
+    pub(super) fn hear(&mut self) {
+        for client in self.sender.iter().flat_map(|sender| sender.hosts.all()) {
+            let mut retired = Vec::new();
+            client.changes(|change| {
+                self.board.on_change(change, client.began);
+                if let (What::Retired(_), Some(key)) = (&change.what, change.key) {
+                    retired.push(key);
+                }
+                if let Some(news) = Board::news(&change.what) {
+                    self.progress.note(&news);
+                }
+            });
+            for (key, times, left_out) in client.forbidden.outdone() {
+                if self.board.on_outdone(key, times, left_out) {
+                    retired.push(key);
+                }
+            }
+            for key in retired.into_iter().filter(|_| client.has_others()) {
+                let name = self.options.key_names.get(&key);
+                let name = name.map(|name| format!(" ({name})")).unwrap_or_default();
+                let why = self.board.key(key).fault().unwrap_or_default();
+                self.progress.note(&format!(
+                    "key {key}{name} is left out: {why}; the others do its requests"
+                ));
+            }
         }
     }
 

@@ -347,20 +347,27 @@ impl Args {
                 self.input.display()
             ));
         }
-        let body = match self
-            .body
-            .as_deref()
-            .map(|body| (body, body.strip_prefix('@')))
-        {
-            None => None,
-            Some((_, Some(path))) => Some(
+        let given = self.body.as_deref();
+        let file = given.and_then(|body| body.strip_prefix('@'));
+        let body = match (given, file) {
+            (_, Some(path)) => Some(
                 fs::read_to_string(path)
                     .map_err(|error| format!("cannot read the --body in {path}: {error}"))?,
             ),
-            Some((body, None)) => Some(body.to_owned()),
+            (body, None) => body.map(str::to_owned),
         };
         let rows = Rows::new(self.method.clone(), url, body, self.id.clone());
-        let rows = rows.map_err(|error| error.to_string())?;
+        let rows = rows.map_err(|error| match (given, file) {
+            (Some(body), None) if is_name_of_file(body) => format!(
+                "--body {body} is the name of a file, not JSON: --body @{body} takes what is in it"
+            ),
+            (_, Some(path)) => format!("--body @{path}: {error}"),
+            _ => error.to_string(),
+        })?;
+        let rows = match file {
+            Some(path) => rows.body_in(&format!("@{path}")),
+            None => rows,
+        };
         Ok(Some(if self.same_request {
             rows.alike()
         } else {
@@ -409,6 +416,12 @@ impl From<Progress> for Show {
 enum Form {
     Table,
     Json,
+}
+
+/// Whether a text that is no JSON is rather the name of a file that has it.
+fn is_name_of_file(text: &str) -> bool {
+    let path = Path::new(text);
+    path.is_file() || path.extension().is_some_and(|end| end == "json")
 }
 
 /// An output whose name promises something else than lines of JSON.

@@ -65,6 +65,17 @@ fn many_in_flight_do_not_go_beyond_a_budget() {
 }
 
 #[test]
+fn what_an_answer_says_it_took_counts_before_the_next_request_is_sent() {
+    // The slot was free at the headers, and the next one went before the answer was read.
+    let body = r#"{"output":[],"usage":{"input_tokens":700,"output_tokens":300}}"#;
+    let server = Server::new(move |_| Answer::json(200, body));
+    let options = ["--rate", "1000 tokens/1h", "--max-concurrency", "1"];
+    let batch = Batch::new(&lines(20), &server.url()).with(&options);
+    let end = batch.with(&["--max-wait", "1s"]).run();
+    assert_eq!((end.code(), server.calls().len()), (1, 1), "{}", end.stderr);
+}
+
+#[test]
 fn a_request_that_is_larger_than_a_ceiling_is_told_of() {
     let line =
         r#"{"url":"/v1/responses","body":{"input":"many more than five","max_output_tokens":99}}"#;

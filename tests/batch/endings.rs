@@ -1,5 +1,6 @@
 //! What ends how, and what the next run does about it.
 
+use std::sync::atomic::Ordering::SeqCst;
 use std::time::Duration;
 
 use serde_json::json;
@@ -171,11 +172,45 @@ fn max_wait_ends_a_wait_with_a_deadline() {
 }
 
 #[test]
+fn a_wait_of_exactly_max_wait_is_waited_and_served() {
+    // It was waited out, and then given up.
+    let busy = r#"{"type":"error","error":{"type":"overloaded_error","message":"busy"}}"#;
+    let wait = || vec![("retry-after", "2".to_owned())];
+    let first = [
+        Answer::json(429, "{}"),
+        Answer::json(403, "{}"),
+        Answer::json(529, "{}"),
+        Answer::json(200, busy),
+    ];
+    std::thread::scope(|scope| {
+        for mut answer in first {
+            answer.headers.extend(wait());
+            scope.spawn(move || {
+                let begun = std::sync::atomic::AtomicBool::new(false);
+                let said = format!("{answer:?}");
+                let server = Server::new(move |_| match begun.swap(true, SeqCst) {
+                    false => answer.clone(),
+                    true => Answer::json(200, "{}"),
+                });
+                let batch = Batch::new("{\"url\":\"/v1/messages\",\"body\":{}}", &server.url());
+                let end = batch.with(&["--max-wait", "2s"]).run();
+                assert_eq!(
+                    (end.code(), server.count()),
+                    (0, 2),
+                    "{said}: {}",
+                    end.stderr
+                );
+            });
+        }
+    });
+}
+
+#[test]
 fn an_answer_that_breaks_off_is_asked_for_again() {
     let calls = std::sync::atomic::AtomicUsize::new(0);
     let server = Server::new(move |_| {
         let mut answer = Answer::json(200, "{}");
-        if calls.fetch_add(1, std::sync::atomic::Ordering::SeqCst) == 0 {
+        if calls.fetch_add(1, SeqCst) == 0 {
             // Two lengths that differ are an error of the message.
             answer.headers.push(("content-length", "5000".into()));
         }

@@ -185,6 +185,37 @@ fn half_a_record_at_the_end_is_cut_off_and_done_again() {
 
 #[cfg(unix)]
 #[test]
+fn the_zeros_that_a_loss_of_power_leaves_are_cut_off_and_done_again() {
+    // The output was refused as none of ours.
+    let server = Server::new(|_| Answer::json(200, "{}"));
+    let input: String = (0..4).map(|n| format!("{{\"url\":\"/{n}\"}}\n")).collect();
+    let batch = Batch::new(&input, &server.url()).with(&["--max-concurrency", "1"]);
+    assert_eq!(batch.run().code(), 0);
+    let whole = fs::read(batch.output()).expect("an output");
+    let lines: Vec<_> = whole.split_inclusive(|byte| *byte == b'\n').collect();
+    for (kept, torn) in [(3, 0), (3, 20), (0, 0), (0, 20)] {
+        let mut left = lines[..kept].concat();
+        left.extend(&lines[kept][..torn]);
+        left.extend([0; 5_000]);
+        fs::write(batch.output(), left).expect("written");
+        let before = server.count();
+        let end = batch.run();
+        assert_eq!(
+            (end.code(), server.count() - before),
+            (0, 4 - kept),
+            "{}",
+            end.stderr
+        );
+        assert!(
+            end.stderr.contains("5,000 zero bytes were cut off"),
+            "{}",
+            end.stderr
+        );
+        assert_eq!((batch.records().len(), batch.ids().len()), (4, 4));
+    }
+}
+
+#[test]
 fn a_signal_ends_a_run_within_its_grace_and_nothing_is_lost() {
     for (name, code) in [("INT", 130), ("TERM", 143), ("HUP", 129)] {
         let input: String = (0..50)

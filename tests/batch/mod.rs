@@ -3,6 +3,7 @@
 mod answers;
 mod budget;
 mod endings;
+mod keys;
 mod kills;
 #[cfg(target_os = "linux")]
 mod memory;

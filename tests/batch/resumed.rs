@@ -140,13 +140,13 @@ fn a_request_that_was_changed_is_told_and_one_that_had_failed_is_done_again() {
         assert_eq!((end.code(), server.calls().len()), (0, 4), "{}", end.stderr);
         assert!(
             end.stderr
-                .contains("1 requests were changed since they succeeded")
+                .contains("1 request was changed since it succeeded")
                 && end.stderr.contains("`a` on line 1"),
             "{}",
             end.stderr
         );
         assert_eq!(
-            end.stderr.contains("had failed were changed"),
+            end.stderr.contains("had failed was changed"),
             !rewritten,
             "{}",
             end.stderr

@@ -26,10 +26,11 @@ fn html() -> Answer {
 
 #[test]
 fn a_slip_burns_some_lines_only_and_the_mended_command_does_them_too() {
-    let wrong: [(Answer, &str); 4] = [
+    let wrong: [(Answer, &str); 5] = [
+        (Answer::json(403, "{\"error\":\"no\"}"), "--key-env NAME"),
         (Answer::json(404, "{}"), "/v1/x: check --base-url"),
         (Answer::json(405, "{}"), "/v1/x takes no POST"),
-        (Answer::json(403, "{}"), "--key-env NAME"),
+        (Answer::json(401, "{}"), "--key-env NAME"),
         (html(), "(\u{201c}Welcome\u{201d})"),
     ];
     for (answer, part) in wrong {
@@ -48,6 +49,31 @@ fn a_slip_burns_some_lines_only_and_the_mended_command_does_them_too() {
         assert_eq!((end.code(), right.count()), (0, 300), "{}", end.stderr);
         let ids: HashSet<_> = batch.ids().into_iter().collect();
         assert_eq!((ids.len(), batch.records().len()), (300, 300));
+    }
+}
+
+#[test]
+fn what_is_an_answer_for_each_line_stops_nothing() {
+    // Each of these stopped the run after twenty.
+    let private = Answer::json(403, "{\"error\":\"this document is private\"}");
+    let wants_page = ",\"headers\":{\"accept\":\"text/html\"}";
+    for (answer, url, more, code) in [
+        (private, "/documents/", "", 1),
+        (Answer::json(404, "{}"), "/search?q=", "", 1),
+        (html(), "/page/", wants_page, 0),
+    ] {
+        let server = Server::new(move |_| answer.clone());
+        let line = |n| format!("{{\"url\":\"{url}{n}\"{more}}}\n");
+        let input: String = (0..60).map(line).collect();
+        let batch = Batch::new(&input, &server.url());
+        let end = batch.run();
+        assert_eq!((end.code(), server.count()), (code, 60), "{}", end.stderr);
+        assert!(
+            batch
+                .records()
+                .iter()
+                .all(|record| record["error"].is_null())
+        );
     }
 }
 

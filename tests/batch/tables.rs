@@ -64,7 +64,15 @@ fn a_table_that_nothing_can_be_made_of_says_what_to_do() {
         (&[][..], ["--url and --body", "{{prompt}}"]),
         (
             &["--url", "/x", "--body", "{\"a\": \"{{promt}}\"}"],
-            ["no column `promt`", "`prompt`, `city`"],
+            ["prompts.csv: it has no column `promt`", "`prompt`, `city`"],
+        ),
+        (
+            &["--url", "/x/{{promt}}"],
+            ["named at --url, character 4", "`prompt`, `city`"],
+        ),
+        (
+            &["--url", "/x", "--body", "body.json"],
+            ["the name of a file, not JSON", "--body @body.json takes"],
         ),
         (
             &["--url", "/x", "--body", "{\"a\": {{prompt}}}"],
@@ -86,6 +94,11 @@ fn a_table_that_nothing_can_be_made_of_says_what_to_do() {
         for part in parts {
             assert!(end.stderr.contains(part), "{part} is not in {}", end.stderr);
         }
+        assert!(
+            !end.stderr.contains("cannot read the input"),
+            "{}",
+            end.stderr
+        );
     }
     let end = batch().with(&["--url", "/x"]).run();
     assert!(
@@ -132,6 +145,43 @@ fn a_table_that_is_broken_is_refused_whole_and_leaves_no_file() {
         assert!(!batch.output().exists(), "{table:?}");
     }
     assert_eq!(server.calls().len(), 0);
+}
+
+#[test]
+fn a_body_in_a_file_is_named_with_the_place_of_its_fault() {
+    let server = echo();
+    let batch = Batch::new("", &server.url());
+    let path = batch.dir.path().join("body.json");
+    let body = format!("@{}", path.display());
+    let batch = batch.with(&["--url", "/x", "--body", &body]);
+    for (text, place) in [
+        ("{\n  \"a\": \"{{promt}}\"\n}", ", line 2, character 9"),
+        ("{\n  \"a\": {{prompt}}\n}", "at line 2 column"),
+    ] {
+        fs::write(&path, text).expect("written");
+        let end = Ended::of(of_table(&batch, "prompts.csv", TABLE.as_bytes()));
+        assert_eq!(end.code(), 2, "{}", end.stderr);
+        for part in [&format!("--body {body}"), place] {
+            assert!(end.stderr.contains(part), "{part} is not in {}", end.stderr);
+        }
+    }
+}
+
+#[test]
+fn one_good_row_before_is_no_wrong_file() {
+    // "none of them is a request", it said.
+    let server = echo();
+    let batch = Batch::new("", &server.url()).with(&["--url", "/{{prompt}}"]);
+    let table = "id,prompt\n1,a\n";
+    assert_eq!(
+        Ended::of(of_table(&batch, "p.csv", table.as_bytes())).code(),
+        0
+    );
+    let table = "id,prompt\n1,a\n2,b,c\n";
+    let end = Ended::of(of_table(&batch, "p.csv", table.as_bytes()));
+    assert_eq!(end.code(), 1);
+    assert!(end.stderr.contains("bad_line x 1"), "{}", end.stderr);
+    assert!(!end.stderr.contains("right file"), "{}", end.stderr);
 }
 
 #[test]

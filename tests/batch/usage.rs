@@ -190,6 +190,27 @@ fn an_output_whose_name_promises_another_form_is_refused() {
 }
 
 #[test]
+fn an_output_that_cannot_be_made_says_what_is_missing() {
+    let server = server();
+    let batch = Batch::new("{\"url\":\"/a\"}", &server.url());
+    let folder = batch.dir.path().join("results");
+    let file = folder.join("out.jsonl");
+    let run = |output: &std::path::Path| {
+        let mut command = Command::new(env!("CARGO_BIN_EXE_paceline"));
+        command.arg("run").arg(batch.input()).arg("-o").arg(output);
+        let end = Ended::of(command);
+        assert_eq!(end.code(), 2, "{}", end.stderr);
+        end.stderr
+    };
+    let said = run(&file);
+    let part = format!("there is no folder {}: make it", folder.display());
+    assert!(said.contains(&part), "{said}");
+    fs::create_dir(&folder).expect("made");
+    assert!(run(&folder).contains("it is a folder: name a file in it"));
+    assert_eq!(server.count(), 0);
+}
+
+#[test]
 fn a_method_that_looks_like_a_mistake_is_not_sent() {
     let server = server();
     let input = "{\"url\":\"/a\",\"method\":\"PSOT\"}\n{\"url\":\"/b\",\"method\":\"purge\"}\n";
