@@ -7,6 +7,7 @@ use super::ceiling::Ceilings;
 use super::control::{Control, Trail};
 use super::events::{Cost, Gate, Grant, KeyId, Loan, Reason, Ticket};
 use super::keys::KeyPool;
+use super::mode::Mode;
 use super::names::Names;
 use super::queue::{Entry, LaneId, Place};
 use super::reserve::Reserve;
@@ -33,17 +34,26 @@ pub(super) struct Attempt {
 
 /// Why no key can serve an ask now.
 #[derive(Clone, Copy, Debug)]
-pub(super) struct Shut {
+pub(crate) struct Shut {
     /// When the first of its keys opens.
-    pub(super) until: Time,
+    pub(crate) until: Time,
     /// What that one waits for.
-    pub(super) reason: Reason,
+    pub(crate) reason: Reason,
     /// No other may open before: else nothing is certain, whatever the first waits for.
-    pub(super) is_certain: bool,
+    pub(crate) is_certain: bool,
 }
 
 impl Shut {
-    pub(super) fn new(until: Time, reason: Reason) -> Self {
+    /// The moment before which nothing surely can go.
+    pub(crate) fn known_until(&self) -> Time {
+        if self.is_certain {
+            self.until
+        } else {
+            Time::START
+        }
+    }
+
+    pub(crate) fn new(until: Time, reason: Reason) -> Self {
         Self {
             until,
             reason,
@@ -119,6 +129,49 @@ impl Gates<'_> {
         best.map(|(_, key)| key).ok_or(soonest)
     }
 
+    /// When and why not before any ask can go, whatever its bucket and cost; none if one might.
+    fn all_lanes(&self, now: Time) -> Option<Shut> {
+        let provider = Gate::at(self.overloaded_until, Reason::Hint, now)
+            .and(self.provider_ceilings.gate(&Cost::ONE, now));
+        if let Gate::Shut { until, reason } = provider {
+            return Some(Shut::new(until, reason));
+        }
+        let mut soonest = Shut::new(Time::NEVER, Reason::Fault);
+        let mut all_certain = true;
+        for key in self.keys.ids() {
+            let allowance = self.allowances.map_or(Gate::Open, |a| a.gate(key, now));
+            let gate = (self.keys.gate_of_all(key, now))
+                .and(self.control.gate_of_all(key, now))
+                .and(self.key_ceilings[key.index()].gate(&Cost::ONE, now))
+                .and(allowance);
+            let Gate::Shut { until, reason } = gate else {
+                return None;
+            };
+            if until <= soonest.until {
+                soonest = Shut::new(until, reason);
+            }
+            all_certain &= is_certain(reason);
+        }
+        soonest.is_certain &= all_certain;
+        Some(soonest)
+    }
+
+    /// When the bucket of an ask lets it pass on the first of its keys, whatever else is shut.
+    fn bucket_opens(&mut self, entry: &Entry, lane: LaneId, now: Time) -> Time {
+        let bucket = self.buckets.home(entry.bucket);
+        let keys = self.keys.ids();
+        let keys = keys.filter(|&key| lane.pin.is_none_or(|pin| pin == key));
+        let opens = keys.map(|key| {
+            let gate = self.keys.gate_of_bucket(key, bucket, now);
+            let control = &mut self.control;
+            match gate.and(control.gate_of_bucket(key, bucket, &entry.cost, now)) {
+                Gate::Open => now,
+                Gate::Shut { until, .. } => until,
+            }
+        });
+        opens.min().unwrap_or(now)
+    }
+
     /// What is kept from an ask that the gates of a key let pass.
     fn reserve_gate(&self, key: KeyId, entry: &Entry, reserve: &Reserve, now: Time) -> Gate {
         let (cost, usual) = (&entry.cost, self.control.usual());
@@ -169,6 +222,22 @@ fn usable_from(gate: Gate, now: Time) -> Option<Time> {
     }
 }
 
+/// The gates of a scheduler, with its queue left free.
+macro_rules! gates {
+    ($scheduler:expr) => {
+        Gates {
+            keys: &$scheduler.keys,
+            buckets: &$scheduler.buckets,
+            control: &mut $scheduler.control,
+            key_ceilings: &$scheduler.key_ceilings,
+            provider_ceilings: &$scheduler.provider_ceilings,
+            overloaded_until: $scheduler.overload.until,
+            allowances: $scheduler.allowances.as_deref(),
+            reserve: $scheduler.settings.reserve.as_ref(),
+        }
+    };
+}
+
 impl Scheduler {
     /// The key that can serve a waiting ask now, or when and why not.
     pub(super) fn choose_key(
@@ -178,17 +247,32 @@ impl Scheduler {
         now: Time,
     ) -> Result<KeyId, Shut> {
         let entry = self.queue.entry(ticket).expect("a head is alive");
-        let mut gates = Gates {
-            keys: &self.keys,
-            buckets: &self.buckets,
-            control: &mut self.control,
-            key_ceilings: &self.key_ceilings,
-            provider_ceilings: &self.provider_ceilings,
-            overloaded_until: self.overload.until,
-            allowances: self.allowances.as_deref(),
-            reserve: self.settings.reserve.as_ref(),
-        };
-        gates.choose_key(entry, lane, now)
+        gates!(self).choose_key(entry, lane, now)
+    }
+
+    /// When and why not before any ask can go, whatever its bucket and cost; none if one might.
+    pub(super) fn all_lanes_shut(&mut self, now: Time) -> Option<Shut> {
+        if self.settings.mode != Mode::Enforce {
+            return None;
+        }
+        gates!(self).all_lanes(now)
+    }
+
+    /// The ledger of a lane's bucket, if nothing but that bucket can open the lane before `until`.
+    pub(super) fn shut_by_bucket(
+        &mut self,
+        lane: u32,
+        ticket: Ticket,
+        until: Time,
+        now: Time,
+    ) -> Option<u32> {
+        if self.settings.mode != Mode::Enforce || !self.queue.may_stay_shut(lane) {
+            return None;
+        }
+        let id = self.queue.lane_at(lane).id;
+        let entry = self.queue.entry(ticket).expect("a head is alive");
+        let opens = gates!(self).bucket_opens(entry, id, now);
+        (opens >= until).then(|| self.buckets.home(entry.bucket))
     }
 
     /// A granted attempt is polled for the first time: from now on the server may count it.
@@ -303,6 +387,7 @@ impl Scheduler {
         self.settle_attempt(index, Settled::Ended);
         self.reclaim_attempt(index);
         let attempt = self.attempts.remove(index);
+        self.queue.open_bucket(attempt.trail.bucket());
         self.keys.on_ended(attempt.key);
         self.control.on_ended(attempt.key, &attempt.trail);
         if attempt.started.is_some() {
@@ -310,5 +395,77 @@ impl Scheduler {
             self.provider_ceilings.on_ended();
         }
         self.version += 1;
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::time::SystemTime;
+
+    use http::{HeaderMap, HeaderValue, StatusCode};
+
+    use super::super::queue::steps;
+    use super::*;
+    use crate::config::Settings;
+    use crate::feedback::{self, Profile};
+    use crate::scheduler::events::{Ask, Outcome, Verdict};
+
+    fn served(spent: bool) -> Outcome {
+        let mut headers = HeaderMap::new();
+        let told = [("limit", "10"), ("remaining", "0"), ("reset", "600")];
+        for (name, value) in told.into_iter().filter(|_| spent) {
+            let name = http::HeaderName::try_from(format!("x-ratelimit-{name}"));
+            headers.insert(name.expect("valid"), HeaderValue::from_static(value));
+        }
+        let received = SystemTime::UNIX_EPOCH;
+        let status = StatusCode::OK;
+        let feedback = feedback::read(&Profile::NONE, status, &headers, None, received);
+        Outcome::Answered(feedback)
+    }
+
+    /// What the dearest event takes while `buckets` buckets wait, each with three asks: comparisons
+    /// and questions to the gates.
+    fn dearest(buckets: u32, spent: bool) -> u64 {
+        let settings = Settings {
+            max_concurrency: Some(4),
+            max_wait: None,
+            ..Settings::default()
+        };
+        let mut scheduler = Scheduler::new(settings, &[], 1).expect("the settings are sound");
+        for n in 0..3 * buckets {
+            let ask = Ask::new().bucket(format!("bucket {}", n % buckets));
+            let now = Time::from_nanos(u64::from(n));
+            scheduler.submit(ask, now).expect("there is room");
+        }
+        let mut in_flight = Vec::new();
+        let mut dearest = 0;
+        let mut now = 1_000_000_000;
+        for round in 0..6 * buckets {
+            now += 20_000_000;
+            steps::take();
+            while let Some(grant) = scheduler.poll_grant(Time::from_nanos(now)) {
+                scheduler.start(grant.ticket, Time::from_nanos(now));
+                in_flight.push(grant.ticket);
+            }
+            if let Some(ticket) = in_flight.pop() {
+                let outcome = served(spent && round % 3 > 0);
+                let verdict = scheduler.complete(ticket, &outcome, Time::from_nanos(now));
+                assert!(matches!(verdict, Verdict::Return { .. }));
+            }
+            while scheduler.poll_refusal(Time::from_nanos(now)).is_some() {}
+            // The first grants find every bucket new.
+            if round > buckets / 2 {
+                dearest = dearest.max(steps::take());
+            }
+        }
+        dearest
+    }
+
+    #[test]
+    fn a_decision_among_two_thousand_buckets_costs_a_logarithm() {
+        for spent in [false, true] {
+            let (few, many) = (dearest(20, spent), dearest(2_000, spent));
+            assert!(many <= 3 * few.max(100), "{few} {many} spent: {spent}");
+        }
     }
 }

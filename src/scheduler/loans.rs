@@ -54,6 +54,7 @@ impl Scheduler {
         attempt.lent = Some(loan);
         self.keys.on_ended(key);
         self.control.on_ended(key, &attempt.trail);
+        self.queue.open_bucket(attempt.trail.bucket());
         if loan == Loan::Woken {
             self.key_ceilings[key.index()].on_ended();
             self.provider_ceilings.on_ended();

@@ -202,7 +202,7 @@ impl Scheduler {
         for memory in apart.filter(|_| !doubt.is_whole()) {
             self.recall_apart(memory, doubt, now);
         }
-        self.version += 1;
+        self.open_gates();
     }
 
     fn remember_apart(&self, now: Time) -> Vec<ApartMemory> {

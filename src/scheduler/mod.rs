@@ -92,8 +92,6 @@ pub struct Scheduler {
     refused: VecDeque<(Ticket, Refusal)>,
     /// Overloads in a row, and until when the provider as a whole rests for them.
     overload: Overload,
-    /// Kept between polls so that a poll allocates nothing.
-    shut_lanes: Vec<(u32, Shut)>,
     /// Where attempts must be bought.
     allowances: Option<Box<Allowances>>,
     /// What other processes are to be told.
@@ -157,7 +155,6 @@ impl Scheduler {
             waits_for: None,
             refused: VecDeque::new(),
             overload: Overload::default(),
-            shut_lanes: Vec::new(),
             allowances: None,
             teller: None,
             observed: Observed::default(),
@@ -185,7 +182,7 @@ impl Scheduler {
             let keys = &self.keys;
             self.queue.wake_barred(|key| keys.rest_until(key));
         }
-        self.version += 1;
+        self.open_gates();
     }
 
     /// Sets how much more than others a tenant gets: twice the weight, twice the share. Kept within
@@ -254,50 +251,67 @@ impl Scheduler {
         self.queue.wake(now);
         self.throughput.look(self.queue.len() > 0, now);
         self.control.set_waiting(self.queue.len());
-        let (heads, mut next_gate) = self.queue.heads(self.version, now);
-        let mut granted = None;
-        let mut shut = std::mem::take(&mut self.shut_lanes);
-        shut.clear();
-        for (lane, ticket) in heads {
-            let id = self.queue.lane_at(lane).id;
-            let chosen = if self.settings.mode == Mode::Enforce {
-                self.choose_key(ticket, id, now)
-            } else {
-                let gone = Shut::new(Time::NEVER, Reason::Fault);
-                self.pass(ticket, id, now).ok_or(gone)
-            };
-            match chosen {
-                Ok(key) => {
-                    granted = Some((ticket, key));
-                    break;
-                }
-                Err(why) => {
-                    next_gate = next_gate.min(why.until);
-                    shut.push((lane, why));
-                }
-            }
-        }
+        self.queue.look_again(self.version, now);
+        let granted = match self.queue.all_shut() {
+            Some(_) => self.ask_fresh(now),
+            None => self.ask_in_turn(now),
+        };
         if granted.is_none() {
             self.queue.settle();
         }
-        for &(lane, why) in &shut {
-            let version = self.version;
-            let lane = self.queue.lane_at_mut(lane);
-            lane.shut_until = why.until;
-            lane.shut_at = version;
-            lane.shut_reason = Some(why.reason);
-            lane.known_until = if why.is_certain {
-                why.until
-            } else {
-                Time::START
-            };
-        }
-        if let Some((_, why)) = shut.first() {
-            self.waits_for = Some(why.reason);
-        }
-        self.shut_lanes = shut;
-        self.next_gate = next_gate;
+        self.next_gate = self.queue.next_opening();
         granted
+    }
+
+    /// Asks the gates of the heads in turn until one may go, or until it is known that none can.
+    fn ask_in_turn(&mut self, now: Time) -> Option<(Ticket, KeyId)> {
+        let mut round = self.queue.round();
+        let mut asked = 0;
+        while let Some((lane, ticket)) = self.queue.next_head(&mut round) {
+            match self.ask_gates(lane, ticket, now) {
+                Ok(key) => return Some((ticket, key)),
+                Err(why) if asked == 0 => self.waits_for = Some(why.reason),
+                Err(_) => {}
+            }
+            asked += 1;
+            if asked == 1
+                && self.queue.has_lanes()
+                && let Some(why) = self.all_lanes_shut(now)
+            {
+                self.queue.shut_all(why);
+                return self.ask_fresh(now);
+            }
+        }
+        None
+    }
+
+    /// Asks the gates of the heads that are new, while something keeps all lanes shut: they may have
+    /// to wait for longer than that, and for another reason.
+    fn ask_fresh(&mut self, now: Time) -> Option<(Ticket, KeyId)> {
+        while let Some((lane, ticket)) = self.queue.next_fresh() {
+            if let Ok(key) = self.ask_gates(lane, ticket, now) {
+                return Some((ticket, key));
+            }
+        }
+        None
+    }
+
+    /// Asks the gates of a lane's head; it is shut if they are.
+    fn ask_gates(&mut self, lane: u32, ticket: Ticket, now: Time) -> Result<KeyId, Shut> {
+        #[cfg(test)]
+        queue::steps::count();
+        let id = self.queue.lane_at(lane).id;
+        let chosen = if self.settings.mode == Mode::Enforce {
+            self.choose_key(ticket, id, now)
+        } else {
+            let gone = Shut::new(Time::NEVER, Reason::Fault);
+            self.pass(ticket, id, now).ok_or(gone)
+        };
+        chosen.inspect_err(|&why| {
+            self.queue.settle();
+            let by_bucket = self.shut_by_bucket(lane, ticket, why.until, now);
+            self.queue.shut(lane, why, by_bucket, now);
+        })
     }
 
     /// When to poll again if nothing happens before; none while nobody waits for a moment.
@@ -335,16 +349,18 @@ impl Scheduler {
         let ticket = self.queue.hopeless(now)?;
         let entry = self.queue.entry(ticket)?;
         let (deadline, lane) = (entry.deadline, self.queue.lane_at(entry.lane));
-        let until = lane.known_until;
+        let until = self.queue.known_until(entry.lane);
+        let shut = self.queue.why_shut(entry.lane, self.version);
         let refusal = match lane.id.pin.filter(|_| until == Time::NEVER) {
             Some(pin) => Refusal::UnknownKey {
                 key: self.keys.key(pin).fingerprint,
             },
             None if deadline > now => Refusal::AllKeysParked { until },
             None => Refusal::Deadline {
-                earliest: Some(until.max(lane.shut_until))
+                earliest: shut
+                    .map(|shut| until.max(shut.until))
                     .filter(|&until| until > now && until != Time::NEVER),
-                reason: lane.shut_reason,
+                reason: shut.map(|shut| shut.reason),
             },
         };
         self.queue.remove(ticket);
@@ -406,6 +422,12 @@ impl Scheduler {
         for ticket in waiting {
             self.refuse(ticket, Refusal::Closed);
         }
+    }
+
+    /// Something happened that may have opened any gate.
+    fn open_gates(&mut self) {
+        self.version += 1;
+        self.queue.open_all_buckets();
     }
 
     fn refuse(&mut self, ticket: Ticket, refusal: Refusal) {

@@ -139,7 +139,7 @@ impl Scheduler {
             self.take_back_reserved(now);
             self.queue.wake(Time::NEVER);
         }
-        self.version += 1;
+        self.open_gates();
         self.note(now, None, Some(What::Mode(mode)));
     }
 
@@ -169,7 +169,7 @@ impl Scheduler {
         self.queue.set_bound(settings.queue);
         self.queue.set_tenants(settings.tenants);
         self.settings = settings;
-        self.version += 1;
+        self.open_gates();
         self.note(now, None, Some(What::SettingsChanged));
         Ok(())
     }

@@ -86,6 +86,7 @@ impl Scheduler {
         } else {
             self.learn(index, ticket, &Outcome::Answered(said.clone()), now);
         }
+        self.queue.open_bucket(self.attempts[index].trail.bucket());
         self.version += 1;
     }
 
@@ -116,6 +117,8 @@ impl Scheduler {
             .control
             .on_answer(key, &mut attempt.trail, place, feedback, sent, now);
         let is_apart = self.control.is_apart(place);
+        self.queue.open_bucket(place);
+        self.queue.on_answer(ticket);
         let bucket = if is_apart {
             Some(place)
         } else {
@@ -228,6 +231,7 @@ impl Scheduler {
     /// Takes the refusals of a bucket for its own from now on: they say nothing about its keys.
     pub fn part(&mut self, bucket: &Name, key: Option<Fingerprint>, now: Time) {
         let id = self.buckets.id(Some(bucket));
+        self.open_gates();
         if self.control.part(id, now) {
             let key = key.and_then(|key| self.keys.find(key));
             let bucket = bucket.clone();

@@ -38,6 +38,7 @@ impl Scheduler {
         };
         self.settle_ceilings(key, receipt.started, &mut receipt.cost, said, now);
         self.control.settle(key, &mut receipt.trail, said);
+        self.queue.open_bucket(receipt.trail.bucket());
     }
 
     /// What the answer of an attempt told, under the ceilings.

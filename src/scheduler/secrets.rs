@@ -42,7 +42,7 @@ impl Scheduler {
     pub fn await_secret(&mut self, key: Fingerprint) {
         if let Some(id) = self.keys.find(key) {
             self.keys.set_secret(id, Secret::Awaited);
-            self.version += 1;
+            self.open_gates();
         }
     }
 
@@ -55,7 +55,7 @@ impl Scheduler {
             self.control.on_restored(id);
         }
         self.note(now, Some(id), Some(What::Renewed));
-        self.version += 1;
+        self.open_gates();
     }
 
     /// The function that brings a key's secret has failed. If that `is_missed` since there is
@@ -73,7 +73,7 @@ impl Scheduler {
         self.note(now, Some(id), Some(What::NotRenewed { why }));
         if is_missed {
             self.keys.set_secret(id, Secret::Missing);
-            self.version += 1;
+            self.open_gates();
             self.refuse_if_all_faulty(now);
         }
     }

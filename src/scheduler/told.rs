@@ -103,7 +103,7 @@ impl Scheduler {
             Told::Overloaded { until } => {
                 let longest = now + self.settings.longest_park;
                 self.overload.until = self.overload.until.max((*until).min(longest));
-                self.version += 1;
+                self.open_gates();
                 return;
             }
             Told::Parked { key, .. }
@@ -147,7 +147,7 @@ impl Scheduler {
             self.control.on_restored(id);
         }
         self.note(now, Some(id), what);
-        self.version += 1;
+        self.open_gates();
     }
 
     /// Takes in what was heard while answers of one's own were on their way: they may have told

@@ -2,6 +2,7 @@
 
 use crate::scheduler::concurrency::{Concurrency, Room};
 use crate::scheduler::events::{Cost, Gate, KeyId, Reason};
+use crate::scheduler::pace::Pace;
 use crate::scheduler::reserve::Reserve;
 use crate::scheduler::time::Time;
 
@@ -11,7 +12,7 @@ impl Control {
     /// The gate of one key for an ask.
     pub(crate) fn gate(&mut self, key: KeyId, bucket: u32, cost: &Cost, now: Time) -> Gate {
         let share = (UNKNOWN_IN_FLIGHT / self.keys.len().max(1) as u32).max(1);
-        let demand = self.waiting.div_ceil(self.keys.len().max(1));
+        let demand = self.demand();
         let control = &mut self.keys[key.index()];
         let room = control.room();
         let resume = control.resume.gate(now);
@@ -23,19 +24,61 @@ impl Control {
         if crowded || room == Room::Full {
             return WAIT;
         }
-        let own = self.paces.of(bucket);
-        let pace = match room {
-            Room::Trial | Room::Look if !own.is_known(key) => WAIT,
-            Room::Look => own.gate_of_look(key, &self.timing, now),
-            Room::AtOnce if !own.is_strict(key) && self.timing.refuses_fast() => Gate::Open,
-            _ => own.gate(key, &self.timing, now),
-        };
+        let pace = self.pace_gate(self.paces.of(bucket), room, key, now);
         let silent = if ledger_told || unknown {
             Gate::Open
         } else {
             self.silent_gate(now)
         };
         resume.and(quota).and(pace).and(silent)
+    }
+
+    /// What the gate of one key is at least for every ask, whatever its bucket and cost.
+    pub(crate) fn gate_of_all(&self, key: KeyId, now: Time) -> Gate {
+        let control = &self.keys[key.index()];
+        let room = control.room();
+        if room == Room::Full {
+            return WAIT;
+        }
+        let pace = if self.paces.is_one() {
+            self.pace_gate(self.paces.common(), room, key, now)
+        } else {
+            Gate::Open
+        };
+        let silent = if self.told {
+            Gate::Open
+        } else {
+            self.silent_gate(now)
+        };
+        control.resume.gate(now).and(pace).and(silent)
+    }
+
+    /// What the gate of one key is at least for an ask, by the quotas of its bucket alone.
+    pub(crate) fn gate_of_bucket(
+        &mut self,
+        key: KeyId,
+        bucket: u32,
+        cost: &Cost,
+        now: Time,
+    ) -> Gate {
+        let demand = self.demand();
+        let ledger = self.keys[key.index()].ledger_mut(bucket);
+        ledger.gate(cost, demand, &self.timing, now)
+    }
+
+    /// How many wait for each key.
+    fn demand(&self) -> usize {
+        self.waiting.div_ceil(self.keys.len().max(1))
+    }
+
+    /// The gate of a learned rate, as far as it binds where so many are in flight.
+    fn pace_gate(&self, pace: &Pace, room: Room, key: KeyId, now: Time) -> Gate {
+        match room {
+            Room::Trial | Room::Look if !pace.is_known(key) => WAIT,
+            Room::Look => pace.gate_of_look(key, &self.timing, now),
+            Room::AtOnce if !pace.is_strict(key) && self.timing.refuses_fast() => Gate::Open,
+            _ => pace.gate(key, &self.timing, now),
+        }
     }
 
     /// What is kept from an ask that the gate of this key lets pass.

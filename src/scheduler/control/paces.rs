@@ -82,6 +82,11 @@ impl Paces {
         std::iter::once(&mut self.common).chain(apart)
     }
 
+    /// Whether everything goes by the common one.
+    pub(super) fn is_one(&self) -> bool {
+        self.apart.is_empty()
+    }
+
     pub(super) fn is_apart(&self, bucket: u32) -> bool {
         self.apart.contains_key(&bucket)
     }

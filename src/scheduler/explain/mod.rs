@@ -265,16 +265,15 @@ impl Scheduler {
     }
 
     fn explain_heads(&self, now: Time) -> (Vec<Head>, usize) {
-        // No state is this one: every lane is looked at, shut or not.
-        let (all, _) = self.queue.heads(u64::MAX, now);
+        let all = self.queue.all_heads();
         let more = all.len().saturating_sub(Explanation::MOST_LANES);
         let mut heads = Vec::new();
         for (lane, ticket) in all.into_iter().take(Explanation::MOST_LANES) {
-            let lane = self.queue.lane_at(lane);
-            let is_shut = lane.shut_at == self.version && lane.shut_until > now;
-            let shut = lane.shut_reason.filter(|_| is_shut);
-            let shut = shut.map(|reason| (lane.shut_until, reason));
-            heads.extend(self.explain_head(ticket, lane.id, shut, now));
+            let shut = self.queue.why_shut(lane, self.version);
+            let shut = shut.filter(|shut| shut.until > now);
+            let shut = shut.map(|shut| (shut.until, shut.reason));
+            let id = self.queue.lane_at(lane).id;
+            heads.extend(self.explain_head(ticket, id, shut, now));
         }
         if heads.is_empty() {
             // Whoever is reserved waits for the outside, and the others for moments of their own.

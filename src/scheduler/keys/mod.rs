@@ -130,6 +130,26 @@ impl KeyPool {
 
     /// When a key may be used for a bucket.
     pub(crate) fn gate(&self, id: KeyId, bucket: u32, now: Time) -> Gate {
+        let gate = self.gate_of_all(id, now);
+        match gate {
+            Gate::Shut {
+                until: Time::NEVER, ..
+            } => gate,
+            _ => gate.and(self.gate_of_bucket(id, bucket, now)),
+        }
+    }
+
+    /// When a bucket of a key may be used, if the key may.
+    pub(crate) fn gate_of_bucket(&self, id: KeyId, bucket: u32, now: Time) -> Gate {
+        let parks = self.key(id).bucket_parks.iter();
+        let own = parks.filter(|&&(parked, _)| parked == bucket);
+        own.fold(Gate::Open, |gate, &(_, until)| {
+            gate.and(Gate::at(until, Reason::Hint, now))
+        })
+    }
+
+    /// When a key may be used for any bucket.
+    pub(crate) fn gate_of_all(&self, id: KeyId, now: Time) -> Gate {
         let key = self.key(id);
         if key.removed {
             return Gate::Shut {
@@ -153,11 +173,6 @@ impl KeyPool {
         let mut gate = Gate::at(key.parked_until, key.park_reason, now);
         if let Some(faulty) = &key.faulty {
             gate = gate.and(Gate::at(faulty.probe_at, Reason::Fault, now));
-        }
-        for &(parked, until) in &key.bucket_parks {
-            if parked == bucket {
-                gate = gate.and(Gate::at(until, Reason::Hint, now));
-            }
         }
         gate
     }

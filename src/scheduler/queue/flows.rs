@@ -9,7 +9,7 @@
 
 use std::cmp::Reverse;
 use std::collections::hash_map::Entry;
-use std::collections::{HashMap, VecDeque};
+use std::collections::{BTreeSet, HashMap, VecDeque};
 
 use slab::Slab;
 use smallvec::SmallVec;
@@ -17,7 +17,8 @@ use smallvec::SmallVec;
 use super::super::events::{Cost, Name, Priority};
 use super::super::explain::{ClassDepth, TenantDepth};
 use super::super::time::Time;
-use super::order::Turn;
+use super::lane::Oldest;
+use super::order::{Age, Turn};
 use super::presence::{Presence, Roll};
 
 /// The tenants of one limiter that have asks, class by class.
@@ -46,8 +47,10 @@ pub(super) struct Flow {
     turn: u64,
     /// Live asks, waiting or in flight.
     members: u32,
-    /// The lanes in which asks of it wait, each with their number.
-    pub(super) lanes: SmallVec<[(u32, u32); 2]>,
+    /// Asks that wait in lanes.
+    waiting: u32,
+    /// The oldest ask of each lane in which it waits, by age. A lane that is shut may be missing.
+    pub(super) heads: BTreeSet<(Age, u32)>,
 }
 
 impl Flows {
@@ -63,7 +66,8 @@ impl Flows {
             tag: 0,
             turn: 0,
             members: 1,
-            lanes: SmallVec::new(),
+            waiting: 0,
+            heads: BTreeSet::new(),
         }) as u32;
         match tenant {
             None => self.anonymous.push((class, flow)),
@@ -117,29 +121,40 @@ impl Flows {
         }
     }
 
-    /// An ask of the flow begins to wait in a lane.
-    pub(super) fn enter(&mut self, flow: u32, lane: u32) {
+    /// An ask of the flow begins to wait in a lane. Its turn, if it is the first.
+    pub(super) fn enter(&mut self, flow: u32) -> Option<Turn> {
         let state = &mut self.flows[flow as usize];
-        if state.lanes.is_empty() {
-            let served = self.served.iter().find(|&&(class, _)| class == state.class);
-            state.tag = state.tag.max(served.map_or(0, |&(_, tag)| tag));
-            self.turns += 1;
-            state.turn = self.turns;
+        state.waiting += 1;
+        if state.waiting > 1 {
+            return None;
         }
-        match state.lanes.iter_mut().find(|(other, _)| *other == lane) {
-            Some((_, waiting)) => *waiting += 1,
-            None => state.lanes.push((lane, 1)),
-        }
+        let served = self.served.iter().find(|&&(class, _)| class == state.class);
+        state.tag = state.tag.max(served.map_or(0, |&(_, tag)| tag));
+        self.turns += 1;
+        state.turn = self.turns;
+        Some(self.turn(flow))
     }
 
-    /// An ask of the flow waits in a lane no longer.
-    pub(super) fn leave(&mut self, flow: u32, lane: u32) {
-        let lanes = &mut self.flows[flow as usize].lanes;
-        if let Some(index) = lanes.iter().position(|&(other, _)| other == lane) {
-            lanes[index].1 -= 1;
-            if lanes[index].1 == 0 {
-                lanes.swap_remove(index);
-            }
+    /// An ask of the flow waits in a lane no longer. Its turn, if it was the last.
+    pub(super) fn leave(&mut self, flow: u32) -> Option<Turn> {
+        let state = &mut self.flows[flow as usize];
+        state.waiting -= 1;
+        (state.waiting == 0).then(|| self.turn(flow))
+    }
+
+    /// Whether any ask of the flow waits in a lane.
+    pub(super) fn is_waiting(&self, flow: u32) -> bool {
+        self.flows[flow as usize].waiting > 0
+    }
+
+    /// The oldest ask of the flow in a lane has changed.
+    pub(super) fn on_oldest(&mut self, flow: u32, lane: u32, oldest: Oldest) {
+        let heads = &mut self.flows[flow as usize].heads;
+        if let Some(now) = oldest.now {
+            heads.insert((now, lane));
+        }
+        if let Some(before) = oldest.before {
+            heads.remove(&(before, lane));
         }
     }
 
@@ -157,6 +172,10 @@ impl Flows {
         &self.flows[flow as usize]
     }
 
+    pub(super) fn heads_mut(&mut self, flow: u32) -> &mut BTreeSet<(Age, u32)> {
+        &mut self.flows[flow as usize].heads
+    }
+
     /// How many wait in each class, the highest first, and of each tenant, the most first. One of
     /// the flow `alone` waits in no lane.
     pub(super) fn depths(
@@ -167,8 +186,7 @@ impl Flows {
         let mut classes: HashMap<u8, usize> = HashMap::new();
         let mut tenants: HashMap<Option<&Name>, usize> = HashMap::new();
         for (index, flow) in &self.flows {
-            let in_lanes = flow.lanes.iter().map(|&(_, count)| count as usize);
-            let waiting = in_lanes.sum::<usize>() + usize::from(alone == Some(index as u32));
+            let waiting = flow.waiting as usize + usize::from(alone == Some(index as u32));
             if waiting > 0 {
                 *classes.entry(flow.class).or_default() += waiting;
                 *tenants.entry(flow.tenant.as_ref()).or_default() += waiting;
@@ -258,7 +276,9 @@ mod tests {
     fn tenants(flows: &mut Flows, names: &[&'static str]) -> Vec<u32> {
         let joined = names.iter().map(|&name| flows.join(50, Some(name.into())));
         let joined: Vec<_> = joined.collect();
-        joined.iter().for_each(|&flow| flows.enter(flow, 0));
+        joined.iter().for_each(|&flow| {
+            flows.enter(flow);
+        });
         joined
     }
 
@@ -298,9 +318,9 @@ mod tests {
         let mut flows = Flows::default();
         for n in 0..100_000 {
             let flow = flows.join(50, Some(format!("tenant {n}").into()));
-            flows.enter(flow, 0);
+            flows.enter(flow);
             flows.charge(flow, &Cost::ONE, Time::START);
-            flows.leave(flow, 0);
+            flows.leave(flow);
             flows.part(flow);
         }
         assert!(flows.of.len() <= IDLE + 1, "{}", flows.of.len());

@@ -1,12 +1,14 @@
-//! The asks of one lane: class by class, tenant by tenant, first come first served.
+//! The asks of one lane: class by class, tenant by tenant, first come first served; and whether it is
+//! known to be shut.
 
 use std::collections::{BTreeSet, HashMap};
 
 use smallvec::SmallVec;
 
-use super::super::events::{KeyId, Reason};
+use super::super::events::KeyId;
+use super::super::grants::Shut;
 use super::super::time::Time;
-use super::order::{Age, Turn};
+use super::order::Age;
 
 /// What shares its gates.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
@@ -35,14 +37,26 @@ pub(crate) struct Lane {
     pub(super) deadlines: BTreeSet<(Time, u32)>,
     /// Entries that name this lane, wherever they are.
     pub(super) members: u32,
-    /// Nothing of this lane can go before this moment, unless something happens.
-    pub(crate) shut_until: Time,
-    /// The state of the scheduler that `shut_until` speaks of.
-    pub(crate) shut_at: u64,
-    /// Why it is shut.
-    pub(crate) shut_reason: Option<Reason>,
-    /// The moment before which a park or a spent quota surely keeps this lane shut.
-    pub(crate) known_until: Time,
+    /// Why nothing of it can go before a moment, unless something happens.
+    pub(super) shut: Option<Closed>,
+    /// Its head has changed since its gates were asked.
+    pub(super) is_fresh: bool,
+    /// Where it stands among the open lanes: the class and the due of its head.
+    pub(super) listed: Option<(u8, i64)>,
+    /// Where it stands among those with deadlines.
+    pub(super) hopeless: Time,
+    /// Tenants in whose lists it was met while it was shut, and is not any more.
+    pub(super) unlinked: SmallVec<[u32; 2]>,
+}
+
+/// How a lane is known to be shut.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Closed {
+    pub(super) why: Shut,
+    /// Only its own bucket, in this ledger, can open it sooner; else anything that happens may.
+    pub(super) by_bucket: Option<u32>,
+    /// When its gates were asked.
+    pub(super) at: Time,
 }
 
 /// The waiting asks of one priority.
@@ -51,23 +65,17 @@ struct Class {
     priority: u8,
     /// The oldest ask of each tenant, by age.
     oldest: BTreeSet<Age>,
-    /// The tenants in their order.
-    turns: BTreeSet<Turn>,
     /// Each tenant's own, by age.
     asks: HashMap<u32, BTreeSet<Age>>,
     /// When one of it was granted last, in nanoseconds.
     served: i64,
 }
 
-/// The ask of a lane that goes next.
-#[derive(Clone, Copy, Debug)]
-pub(super) struct Head {
-    pub(super) priority: u8,
-    /// Since when its class waits for a turn, less the head start of its priority.
-    pub(super) due: i64,
-    pub(super) turn: Turn,
-    /// Its own age, and its slot.
-    pub(super) age: Age,
+/// The oldest ask of a tenant in a lane has changed.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) struct Oldest {
+    pub(super) before: Option<Age>,
+    pub(super) now: Option<Age>,
 }
 
 impl Lane {
@@ -77,37 +85,60 @@ impl Lane {
             classes: SmallVec::new(),
             deadlines: BTreeSet::new(),
             members: 0,
-            shut_until: Time::START,
-            shut_at: 0,
-            shut_reason: None,
-            known_until: Time::START,
+            shut: None,
+            is_fresh: false,
+            listed: None,
+            hopeless: Time::NEVER,
+            unlinked: SmallVec::new(),
         }
     }
 
-    /// The class that has waited longest for a turn, its head start included; of that class the
-    /// tenant whose turn it is; of that tenant the oldest ask.
-    pub(super) fn head(&self) -> Option<Head> {
+    /// The class that has waited longest for a turn, its head start included, and when it is due. Of
+    /// that class it is the turn of a tenant, and of that tenant the oldest ask is the head.
+    pub(super) fn head_class(&self) -> Option<(u8, i64)> {
         let class = self.classes.iter().min_by_key(|class| class.due())?;
-        let &turn = class.turns.first()?;
-        let &age = class.asks.get(&turn.flow)?.first()?;
-        Some(Head {
-            priority: class.priority,
-            due: class.due(),
-            turn,
-            age,
+        Some((class.priority, class.due()))
+    }
+
+    /// The tenants that wait in a class, each with its oldest ask.
+    pub(super) fn tenants(&self, priority: u8) -> impl Iterator<Item = (u32, Age)> + '_ {
+        let class = self.class(priority).into_iter();
+        class.flat_map(|class| {
+            let asks = class.asks.iter();
+            asks.filter_map(|(&flow, asks)| Some((flow, *asks.first()?)))
         })
+    }
+
+    /// Whether all that wait are one tenant's and of one class: then its head changes only when
+    /// somebody comes or goes.
+    pub(super) fn is_of_one_tenant(&self) -> bool {
+        matches!(self.classes.as_slice(), [class] if class.asks.len() == 1)
+    }
+
+    /// The moment before which it surely stays shut.
+    pub(super) fn known_until(&self) -> Time {
+        self.shut.map_or(Time::START, |shut| shut.why.known_until())
     }
 
     /// How many of a tenant's asks wait in a class.
     pub(super) fn waiting_of(&self, priority: u8, flow: u32) -> usize {
-        let mut classes = self.classes.iter();
-        let class = classes.find(|class| class.priority == priority);
+        let class = self.class(priority);
         class
             .and_then(|class| class.asks.get(&flow))
             .map_or(0, BTreeSet::len)
     }
 
-    pub(super) fn enter(&mut self, priority: u8, turn: Turn, age: Age) {
+    /// The oldest ask of a tenant.
+    pub(super) fn oldest_of(&self, priority: u8, flow: u32) -> Option<Age> {
+        self.class(priority)?.asks.get(&flow)?.first().copied()
+    }
+
+    fn class(&self, priority: u8) -> Option<&Class> {
+        let mut classes = self.classes.iter();
+        classes.find(|class| class.priority == priority)
+    }
+
+    pub(super) fn enter(&mut self, priority: u8, flow: u32, age: Age) -> Option<Oldest> {
         let index = match self
             .classes
             .iter()
@@ -118,7 +149,6 @@ impl Lane {
                 self.classes.push(Class {
                     priority,
                     oldest: BTreeSet::new(),
-                    turns: BTreeSet::new(),
                     asks: HashMap::new(),
                     served: i64::MIN,
                 });
@@ -126,49 +156,47 @@ impl Lane {
             }
         };
         let class = &mut self.classes[index];
-        class.turns.insert(turn);
-        let asks = class.asks.entry(turn.flow).or_default();
-        let oldest = asks.first().copied();
+        let asks = class.asks.entry(flow).or_default();
+        let before = asks.first().copied();
         asks.insert(age);
-        if oldest.is_none_or(|oldest| age < oldest) {
-            if let Some(oldest) = oldest {
-                class.oldest.remove(&oldest);
-            }
-            class.oldest.insert(age);
+        if before.is_some_and(|before| before < age) {
+            return None;
         }
-        // A new head has gates of its own: a pause that was computed for another says nothing.
-        self.shut_until = Time::START;
+        if let Some(before) = before {
+            class.oldest.remove(&before);
+        }
+        class.oldest.insert(age);
+        let now = Some(age);
+        Some(Oldest { before, now })
     }
 
-    pub(super) fn leave(&mut self, priority: u8, turn: Turn, age: Age) {
-        let Some(index) = self
+    pub(super) fn leave(&mut self, priority: u8, flow: u32, age: Age) -> Option<Oldest> {
+        let index = self
             .classes
             .iter()
-            .position(|class| class.priority == priority)
-        else {
-            return;
-        };
+            .position(|class| class.priority == priority)?;
         let class = &mut self.classes[index];
-        if let Some(asks) = class.asks.get_mut(&turn.flow) {
-            let was_oldest = asks.first() == Some(&age);
-            asks.remove(&age);
-            if was_oldest {
-                class.oldest.remove(&age);
-                match asks.first() {
-                    Some(&next) => {
-                        class.oldest.insert(next);
-                    }
-                    None => {
-                        class.asks.remove(&turn.flow);
-                        class.turns.remove(&turn);
-                    }
-                }
+        let asks = class.asks.get_mut(&flow)?;
+        let was_oldest = asks.first() == Some(&age);
+        asks.remove(&age);
+        if !was_oldest {
+            return None;
+        }
+        let now = asks.first().copied();
+        class.oldest.remove(&age);
+        match now {
+            Some(next) => {
+                class.oldest.insert(next);
+            }
+            None => {
+                class.asks.remove(&flow);
             }
         }
         if class.oldest.is_empty() {
             self.classes.swap_remove(index);
         }
-        self.shut_until = Time::START;
+        let before = Some(age);
+        Some(Oldest { before, now })
     }
 
     /// One of a class was granted, at this moment in nanoseconds.
@@ -177,19 +205,6 @@ impl Lane {
         if let Some(class) = classes.find(|class| class.priority == priority) {
             class.served = now;
         }
-    }
-
-    /// A tenant's turn has moved.
-    pub(super) fn move_turn(&mut self, priority: u8, from: Turn, to: Turn) {
-        let class = self
-            .classes
-            .iter_mut()
-            .find(|class| class.priority == priority);
-        if let Some(class) = class.filter(|class| class.turns.contains(&from)) {
-            class.turns.remove(&from);
-            class.turns.insert(to);
-        }
-        self.shut_until = Time::START;
     }
 }
 

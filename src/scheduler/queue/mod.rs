@@ -4,7 +4,8 @@
 //! Within a lane nobody passes the head; lanes do not hold each other up. Classes of priority go by
 //! how long they have waited for a turn, with a head start of a second per point: strict priority, in
 //! which a class that is passed over for as many seconds as there are points between has one grant.
-//! Within a class tenants have fair shares, and within a tenant it is first come first served. Everything is kept in balanced trees, so every operation is O(log n).
+//! Within a class tenants have fair shares, and within a tenant it is first come first served.
+//! Everything is kept in balanced trees, so every operation is O(log n).
 
 mod entry;
 mod flows;
@@ -13,6 +14,7 @@ mod heads;
 mod lane;
 mod order;
 mod presence;
+mod shut;
 
 use std::collections::{BTreeSet, HashMap};
 
@@ -25,9 +27,13 @@ use super::time::Time;
 pub(crate) use entry::{Entry, Newcomer, Place};
 use flows::Flows;
 use groups::Groups;
+use heads::Class;
 use lane::Lane;
 pub(crate) use lane::LaneId;
+#[cfg(test)]
+pub(crate) use order::steps;
 pub use presence::{Presence, TenantSettings};
+use shut::ShutLanes;
 
 /// The queue of one limiter.
 #[derive(Debug)]
@@ -38,22 +44,14 @@ pub(crate) struct SlotQueue {
     flows: Flows,
     groups: Groups,
     asleep: BTreeSet<(Time, u32)>,
+    shut: ShutLanes,
     /// The one who waits, if nobody else does: most asks are granted at once, and pay for no tree.
     express: Option<u32>,
     waiting: usize,
     /// Each class that ever had asks; a handful.
-    classes: SmallVec<[Standing; 4]>,
+    classes: SmallVec<[Class; 4]>,
     bound: usize,
     seq: u64,
-}
-
-/// Where a class stands in all lanes together.
-#[derive(Clone, Copy, Debug)]
-struct Standing {
-    priority: Priority,
-    waiting: usize,
-    /// When one of it was granted last, in nanoseconds.
-    served: i64,
 }
 
 impl SlotQueue {
@@ -67,6 +65,7 @@ impl SlotQueue {
             flows: Flows::default(),
             groups: Groups::default(),
             asleep: BTreeSet::new(),
+            shut: ShutLanes::default(),
             express: None,
             waiting: 0,
             classes: SmallVec::new(),
@@ -88,7 +87,7 @@ impl SlotQueue {
     /// How many wait at or above a priority.
     pub(crate) fn at_or_above(&self, priority: Priority) -> usize {
         let classes = self.classes.iter();
-        let above = classes.filter(|class| class.priority >= priority);
+        let above = classes.filter(|class| class.priority >= priority.0);
         above.map(|class| class.waiting).sum()
     }
 
@@ -258,8 +257,14 @@ impl SlotQueue {
         &self.lanes[lane as usize]
     }
 
-    pub(crate) fn lane_at_mut(&mut self, lane: u32) -> &mut Lane {
-        &mut self.lanes[lane as usize]
+    /// Whether there is more than one lane.
+    pub(crate) fn has_lanes(&self) -> bool {
+        self.lanes.len() > 1
+    }
+
+    /// Whether one of several lanes may stay shut whatever happens elsewhere: its head stays.
+    pub(crate) fn may_stay_shut(&self, lane: u32) -> bool {
+        self.has_lanes() && self.lanes[lane as usize].is_of_one_tenant()
     }
 
     /// Takes a waiting ticket out of its lane: it has been granted.
@@ -271,7 +276,8 @@ impl SlotQueue {
         self.move_flow(flow, |flows| flows.charge(flow, &cost, now));
         let now = i64::try_from(now.as_nanos()).unwrap_or(i64::MAX);
         self.lanes[lane as usize].on_granted(priority.0, now);
-        self.standing(priority).served = now;
+        self.list(lane);
+        self.class_mut(priority.0).served = now;
     }
 
     /// Puts a ticket whose attempt has ended back in its old place, out of the queue until
@@ -337,33 +343,12 @@ impl SlotQueue {
         let lane = &mut self.lanes[entry.lane as usize];
         lane.members -= 1;
         if lane.members == 0 && lane.id != LaneId::DEFAULT {
-            self.lane_of.remove(&lane.id);
+            let id = lane.id;
+            self.open(entry.lane);
+            self.lane_of.remove(&id);
             self.lanes.remove(entry.lane as usize);
         }
         Some(entry)
-    }
-
-    /// The first waiting ticket that surely cannot be sent in time: its deadline has come, or lies
-    /// before the moment until which its lane is known to be shut.
-    pub(crate) fn hopeless(&mut self, now: Time) -> Option<Ticket> {
-        self.settle();
-        self.lanes.iter().find_map(|(_, lane)| {
-            let &(deadline, slot) = lane.deadlines.first()?;
-            (deadline <= now.max(lane.known_until)).then(|| self.ticket(slot))
-        })
-    }
-
-    /// When the first of those who wait will surely not be sent in time: its deadline, or the start
-    /// if that is certain already.
-    pub(crate) fn next_hopeless(&self) -> Option<Time> {
-        let lanes = self.lanes.iter().map(|(_, lane)| lane);
-        lanes
-            .filter_map(|lane| {
-                let &(deadline, _) = lane.deadlines.first()?;
-                let certain = deadline <= lane.known_until;
-                Some(if certain { Time::START } else { deadline })
-            })
-            .min()
     }
 
     /// Every live ticket that waits, in no order.
@@ -411,52 +396,67 @@ impl SlotQueue {
         self.settle();
         self.count(self.entries[slot as usize].priority, true);
         let entry = &self.entries[slot as usize];
-        if entry.deadline != Time::NEVER {
-            self.lanes[entry.lane as usize]
-                .deadlines
-                .insert((entry.deadline, slot));
+        let (deadline, lane) = (entry.deadline, entry.lane);
+        if deadline != Time::NEVER {
+            self.lanes[lane as usize].deadlines.insert((deadline, slot));
+            self.reckon_hopeless(lane);
         }
     }
 
     fn enter_lane(&mut self, slot: u32) {
         let entry = &mut self.entries[slot as usize];
         entry.place = Place::Waiting;
-        self.flows.enter(entry.flow, entry.lane);
-        let turn = self.flows.turn(entry.flow);
-        let age = entry.age(slot);
-        self.lanes[entry.lane as usize].enter(entry.priority.0, turn, age);
+        let (class, flow, lane, age) = (entry.priority.0, entry.flow, entry.lane, entry.age(slot));
+        if let Some(turn) = self.flows.enter(flow) {
+            self.on_turn(class, None, Some(turn));
+        }
+        if let Some(oldest) = self.lanes[lane as usize].enter(class, flow, age) {
+            self.flows.on_oldest(flow, lane, oldest);
+        }
+        self.on_head(lane);
+    }
+
+    fn leave_lane(&mut self, slot: u32) {
+        let entry = &self.entries[slot as usize];
+        let (class, flow, lane, age) = (entry.priority.0, entry.flow, entry.lane, entry.age(slot));
+        if let Some(oldest) = self.lanes[lane as usize].leave(class, flow, age) {
+            self.flows.on_oldest(flow, lane, oldest);
+        }
+        if let Some(turn) = self.flows.leave(flow) {
+            self.on_turn(class, Some(turn), None);
+        }
+        self.on_head(lane);
     }
 
     /// Takes an entry out of every index of those who wait.
     fn leave(&mut self, slot: u32) {
         let entry = &self.entries[slot as usize];
-        let lane = &mut self.lanes[entry.lane as usize];
+        let (priority, deadline, lane) = (entry.priority, entry.deadline, entry.lane);
         match entry.place {
             Place::Attempt(_) => return,
             Place::Express => {
                 self.express = None;
-                self.count(entry.priority, false);
+                self.count(priority, false);
                 return;
             }
             Place::Aside => {}
             Place::Asleep(until) => {
                 self.asleep.remove(&(until, slot));
             }
-            Place::Waiting => {
-                let turn = self.flows.turn(entry.flow);
-                lane.leave(entry.priority.0, turn, entry.age(slot));
-                self.flows.leave(entry.flow, entry.lane);
-            }
+            Place::Waiting => self.leave_lane(slot),
         }
-        if entry.deadline != Time::NEVER {
-            lane.deadlines.remove(&(entry.deadline, slot));
+        if deadline != Time::NEVER {
+            self.lanes[lane as usize]
+                .deadlines
+                .remove(&(deadline, slot));
+            self.reckon_hopeless(lane);
         }
-        self.count(entry.priority, false);
+        self.count(priority, false);
     }
 
     /// One more waits, or one less.
     fn count(&mut self, priority: Priority, more: bool) {
-        let class = self.standing(priority);
+        let class = self.class_mut(priority.0);
         if more {
             class.waiting += 1;
             self.waiting += 1;
@@ -466,35 +466,13 @@ impl SlotQueue {
         }
     }
 
-    fn standing(&mut self, priority: Priority) -> &mut Standing {
-        let mut classes = self.classes.iter();
-        let known = classes.position(|class| class.priority == priority);
-        let index = known.unwrap_or_else(|| {
-            self.classes.push(Standing {
-                priority,
-                waiting: 0,
-                served: i64::MIN,
-            });
-            self.classes.len() - 1
-        });
-        &mut self.classes[index]
-    }
-
-    /// When it is the turn of a class by its last grant in any lane.
-    fn due_since_served(&self, priority: u8) -> i64 {
-        let mut classes = self.classes.iter();
-        let class = classes.find(|class| class.priority.0 == priority);
-        class.map_or(i64::MIN, |class| lane::due(class.served, priority))
-    }
-
-    /// Changes the turn of a flow in every lane in which it waits.
+    /// Changes the turn of a flow.
     fn move_flow(&mut self, flow: u32, change: impl FnOnce(&mut Flows)) {
         let from = self.flows.turn(flow);
         change(&mut self.flows);
-        let to = self.flows.turn(flow);
-        let state = self.flows.flow(flow);
-        for &(lane, _) in &state.lanes {
-            self.lanes[lane as usize].move_turn(state.class, from, to);
+        if self.flows.is_waiting(flow) {
+            let (to, class) = (self.flows.turn(flow), self.flows.flow(flow).class);
+            self.on_turn(class, Some(from), Some(to));
         }
     }
 }
@@ -504,7 +482,11 @@ const DEFAULT_LANE: u32 = 0;
 
 #[cfg(test)]
 mod tests {
-    use super::super::events::{Cost, KeyId, Replay};
+    use rand::rngs::SmallRng;
+    use rand::{RngExt, SeedableRng};
+
+    use super::super::events::{Cost, KeyId, Reason, Replay};
+    use super::super::grants::Shut;
     use super::*;
 
     fn at(seconds: f64) -> Time {
@@ -525,17 +507,16 @@ mod tests {
         }
     }
 
-    fn heads(queue: &SlotQueue) -> Vec<Ticket> {
-        queue
-            .heads(1, Time::START)
-            .0
-            .into_iter()
+    fn heads(queue: &mut SlotQueue) -> Vec<Ticket> {
+        let mut round = queue.round();
+        std::iter::from_fn(|| queue.next_head(&mut round))
             .map(|(_, ticket)| ticket)
             .collect()
     }
 
-    fn head(queue: &SlotQueue) -> Option<Ticket> {
-        heads(queue).first().copied()
+    fn head(queue: &mut SlotQueue) -> Option<Ticket> {
+        let mut round = queue.round();
+        queue.next_head(&mut round).map(|(_, ticket)| ticket)
     }
 
     #[test]
@@ -545,10 +526,10 @@ mod tests {
             .map(|_| queue.push(newcomer(Priority::NORMAL), at(1.0)))
             .collect();
         for ticket in tickets {
-            assert_eq!(head(&queue), Some(ticket));
+            assert_eq!(head(&mut queue), Some(ticket));
             queue.take(ticket, 0, Time::START);
         }
-        assert_eq!(head(&queue), None);
+        assert_eq!(head(&mut queue), None);
     }
 
     #[test]
@@ -556,12 +537,12 @@ mod tests {
         let mut queue = SlotQueue::new(10);
         let low = queue.push(newcomer(Priority(10)), at(0.0));
         let high = queue.push(newcomer(Priority(15)), at(4.9));
-        assert_eq!(head(&queue), Some(high));
+        assert_eq!(head(&mut queue), Some(high));
         queue.remove(high);
         let late = queue.push(newcomer(Priority(15)), at(5.1));
-        assert_eq!(head(&queue), Some(low));
+        assert_eq!(head(&mut queue), Some(low));
         queue.remove(low);
-        assert_eq!(head(&queue), Some(late));
+        assert_eq!(head(&mut queue), Some(late));
     }
 
     #[test]
@@ -571,10 +552,10 @@ mod tests {
         let second = queue.push(newcomer(Priority::NORMAL), at(0.0));
         queue.take(first, 0, Time::START);
         queue.put_back(first, at(2.0), at(1.0));
-        assert_eq!(head(&queue), Some(second));
+        assert_eq!(head(&mut queue), Some(second));
         assert_eq!(queue.next_wake(), Some(at(2.0)));
         queue.wake(at(2.0));
-        assert_eq!(head(&queue), Some(first));
+        assert_eq!(head(&mut queue), Some(first));
         assert_eq!(queue.len(), 2);
     }
 
@@ -611,7 +592,8 @@ mod tests {
         let hurried = queue.push(hurried, at(0.0));
         assert_eq!(queue.hopeless(at(1.0)), None);
         let lane = queue.entry(hurried).expect("alive").lane;
-        queue.lane_at_mut(lane).known_until = at(60.0);
+        let why = Shut::new(at(60.0), Reason::Hint);
+        queue.shut(lane, why, None, at(1.0));
         assert_eq!(queue.hopeless(at(1.0)), Some(hurried));
         queue.remove(hurried);
         assert_eq!(queue.hopeless(at(1.0)), None);
@@ -644,7 +626,7 @@ mod tests {
         let mut other = newcomer(Priority::HIGH);
         other.lane.bucket = 1;
         let other = queue.push(other, at(0.0));
-        assert_eq!(heads(&queue), [other, one]);
+        assert_eq!(heads(&mut queue), [other, one]);
     }
 
     #[test]
@@ -658,7 +640,7 @@ mod tests {
         let many: Vec<_> = (0..4).map(|_| push("many")).collect();
         let few: Vec<_> = (0..2).map(|_| push("few")).collect();
         let mut order = Vec::new();
-        while let Some(ticket) = head(&queue) {
+        while let Some(ticket) = head(&mut queue) {
             queue.take(ticket, 0, Time::START);
             order.push(ticket);
         }
@@ -678,7 +660,7 @@ mod tests {
         }
         let mut granted = [0, 0];
         for _ in 0..40 {
-            let ticket = head(&queue).expect("they wait");
+            let ticket = head(&mut queue).expect("they wait");
             let is_both = queue.entry(ticket).expect("alive").seq % 2 == 1;
             granted[usize::from(is_both)] += 1;
             queue.take(ticket, 0, Time::START);
@@ -694,12 +676,12 @@ mod tests {
         let alone = queue.push(newcomer(Priority::NORMAL), at(0.5));
         queue.put_back(first, at(0.0), at(1.0));
         assert_eq!(
-            head(&queue),
+            head(&mut queue),
             Some(first),
             "the older one, though it came back later"
         );
         queue.take(first, 0, Time::START);
-        assert_eq!(head(&queue), Some(alone));
+        assert_eq!(head(&mut queue), Some(alone));
         assert_eq!(queue.len(), 1);
     }
 
@@ -715,14 +697,14 @@ mod tests {
                 let age = Time::from_nanos((n as u64).wrapping_mul(0x9E37_79B9) % 1_000_000_007);
                 queue.push(new, age);
             };
-            order::steps::take();
+            steps::take();
             (0..asks).for_each(&mut push);
             let mut dearest = 0;
-            let mut all = order::steps::take();
-            while let Some(ticket) = head(&queue) {
+            let mut all = steps::take();
+            while let Some(ticket) = head(&mut queue) {
                 queue.take(ticket, 0, Time::START);
                 queue.remove(ticket);
-                let steps = order::steps::take();
+                let steps = steps::take();
                 dearest = dearest.max(steps);
                 all += steps;
             }
@@ -737,6 +719,47 @@ mod tests {
             dearest <= 600,
             "the dearest of all took {dearest} comparisons"
         );
+    }
+
+    #[test]
+    fn the_order_that_is_kept_is_the_one_that_would_be_made() {
+        for seed in 0..200 {
+            let mut random = SmallRng::seed_from_u64(seed);
+            let mut queue = SlotQueue::new(usize::MAX);
+            let mut waiting = Vec::new();
+            for n in 1..60 {
+                let mut new = newcomer(Priority([10, 11, 50][random.random_range(0..3)]));
+                new.lane.bucket = random.random_range(0..4);
+                let tenant = random.random_range(0..3);
+                new.tenant = (tenant > 0).then(|| format!("tenant {tenant}").into());
+                // Whole seconds, so that a point of priority is often made good for to the moment.
+                let age = at(f64::from(random.random_range(0..4)));
+                waiting.push(queue.push(new, age));
+                queue.settle();
+                if random.random_bool(0.4) {
+                    let ticket = waiting.swap_remove(random.random_range(0..waiting.len()));
+                    queue.take(ticket, 0, Time::START);
+                    if random.random_bool(0.5) {
+                        queue.put_back(ticket, Time::START, at(9.0));
+                        waiting.push(ticket);
+                    } else {
+                        queue.remove(ticket);
+                    }
+                }
+                let made = queue.all_heads();
+                let mut round = queue.round();
+                let mut kept = Vec::new();
+                while let Some((lane, ticket)) = queue.next_head(&mut round) {
+                    kept.push((lane, ticket));
+                    let by_bucket = random.random_bool(0.5).then_some(7);
+                    let why = Shut::new(at(60.0), Reason::Limit);
+                    queue.shut(lane, why, by_bucket, Time::START);
+                }
+                assert_eq!(kept, made, "seed {seed}, after {n}");
+                queue.look_again(n, Time::START);
+                queue.open_bucket(7);
+            }
+        }
     }
 
     #[test]

@@ -53,14 +53,14 @@ impl PartialOrd for Turn {
 
 /// The comparisons of this thread.
 #[cfg(test)]
-pub(super) mod steps {
+pub(crate) mod steps {
     use std::cell::Cell;
 
     thread_local! {
         static STEPS: Cell<u64> = const { Cell::new(0) };
     }
 
-    pub(super) fn count() {
+    pub(crate) fn count() {
         STEPS.set(STEPS.get() + 1);
     }
 
