@@ -73,7 +73,8 @@ impl Board {
                 after.as_secs_f64()
             )),
             What::StoreLost => Some(
-                "the shared store had lost what it knew: until nothing of it counts any more,                  going on as --when-away says"
+                "the shared store had lost what it knew: until nothing of it counts any more, \
+                 going on as --when-away says"
                     .to_owned(),
             ),
             What::SlotsLost(count) => Some(format!(

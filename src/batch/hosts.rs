@@ -82,6 +82,7 @@ struct Maker {
     door: Arc<Door>,
     clock: Clock,
     shared: Option<Sharing>,
+    scope: Option<Scope>,
     patience: Option<Duration>,
     /// What earlier runs had learned.
     state: Option<Arc<StateFile>>,
@@ -141,6 +142,7 @@ impl Hosts {
             door,
             clock,
             shared: options.shared.clone(),
+            scope: options.shared_scope.clone(),
             patience: options.max_outage,
             state,
         };
@@ -326,7 +328,7 @@ impl Maker {
             None => limiter,
         };
         let limiter = match urls.first() {
-            Some(url) => share(limiter, self.shared.as_ref(), url),
+            Some(url) => share(limiter, self.shared.as_ref(), self.scope.as_ref(), url),
             None => limiter,
         };
         let began = self.clock.now();
@@ -358,12 +360,18 @@ impl Maker {
 }
 
 /// Shares the limits of a host with other runs, if any are shared.
-fn share(limiter: LimiterBuilder, shared: Option<&Sharing>, url: &Url) -> LimiterBuilder {
+fn share(
+    limiter: LimiterBuilder,
+    shared: Option<&Sharing>,
+    scope: Option<&Scope>,
+    url: &Url,
+) -> LimiterBuilder {
     let Some(sharing) = shared else {
         return limiter;
     };
     let (_, host, port) = origin(url);
-    let name = format!("{host}:{}", port.unwrap_or_default());
+    let before = scope.map_or_else(String::new, |scope| format!("{}:", scope.as_str()));
+    let name = format!("{before}{host}:{}", port.unwrap_or_default());
     let plain = |c: char| {
         if c.is_ascii_alphanumeric() || ".:-".contains(c) {
             c

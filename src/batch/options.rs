@@ -12,6 +12,7 @@ use crate::client::ApiKey;
 use crate::feedback::Profile;
 use crate::scheduler::events::Fingerprint;
 use crate::shared::Sharing;
+use crate::shared::store::Scope;
 
 use super::rows::Rows;
 
@@ -37,8 +38,12 @@ pub struct Options {
     pub profile: Option<Profile>,
     /// How its limiter decides.
     pub settings: Settings,
-    /// How it shares its limits with other runs. Its scope is the host. Default: it does not.
+    /// How it shares its limits with other runs. Its scope is the host, with its port:
+    /// `api.example.com:443`. Default: it does not.
     pub shared: Option<Sharing>,
+    /// What that scope begins with, `name:api.example.com:443`: runs of another name do not share.
+    /// Default: nothing.
+    pub shared_scope: Option<Scope>,
     /// Which requests may be sent again after the server may have processed them.
     pub replay: Replays,
     /// The header that lets the server know a request that it has seen. Default: by profile.
@@ -156,6 +161,7 @@ impl Options {
             profile: None,
             settings,
             shared: None,
+            shared_scope: None,
             state: None,
             replay: Replays::default(),
             idempotency_header: None,

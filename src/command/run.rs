@@ -217,6 +217,7 @@ impl Args {
         let mut options = Options::new(input);
         options.settings = settings;
         options.shared = shared;
+        options.shared_scope = self.shared.scope();
         options.keys = keys.iter().map(|(key, _)| key.clone()).collect();
         options.providers = providers;
         let keys = keys.into_iter().chain(named.into_iter().flatten());

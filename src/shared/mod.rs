@@ -99,8 +99,8 @@
 //! ```text
 //! ACL SETUSER paceline on >PASSWORD resetchannels ~paceline:* &paceline:* -@all +eval +evalsha
 //!   +time +hget +hset +hmget +hgetall +hdel +hsetnx +hincrby +zadd +zrem +zcard +zscore +zcount
-//!   +zrangebyscore +zremrangebyscore +pexpire +pttl +publish +subscribe +unsubscribe +hello
-//!   +client|setinfo +ping
+//!   +zrangebyscore +zremrangebyscore +pexpire +pttl +publish +subscribe +ping +cluster|slots
+//!   +client|setinfo
 //! ```
 //!
 //! A store that was flushed, or that an older copy took over, is told from an empty one by those who

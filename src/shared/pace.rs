@@ -46,6 +46,16 @@ impl Pace {
         self.until
     }
 
+    /// How long its share takes to earn all that was sent.
+    pub(super) fn owes(&self, now: Time) -> Duration {
+        let sent = self.debt_at(now) - self.least();
+        if sent <= 0.0 || self.share == 0 {
+            return Duration::ZERO;
+        }
+        let windows = sent / self.earns();
+        self.window.mul_f64(windows.min(MOST_OWED))
+    }
+
     /// From now on it earns `share` in a window, until then.
     pub(super) fn set(&mut self, share: u64, until: Time, now: Time) {
         self.settle(now);
@@ -101,6 +111,9 @@ impl Pace {
     }
 }
 
+/// One ask can take as much as a window of everything, from a share that is a small part of that:
+/// more than so many windows nothing is held back for.
+const MOST_OWED: f64 = 10.0;
 /// The part of a share that is not earned but lent: timers end late, and without it each lateness
 /// would be lost. In a window of 100 ms it makes up for 2 ms, as much as a timer of tokio's is late
 /// at most. In no window is it spent beyond the share, for that much less is earned.

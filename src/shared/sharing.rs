@@ -47,8 +47,9 @@ pub enum Mode {
     Exact,
     /// Each process borrows a share of every rate for a time, by demand, and paces it: no request
     /// waits for the store. A process that was halted can send what one lease allowed beyond the
-    /// limit. For rates of at least ten per window and process. What is limited in flight is paid
-    /// for exactly all the same.
+    /// limit. For rates of at least ten per window and process, and processes that last: each holds
+    /// back its share until what it sent is earned. A rate of less than ten in a window, and what is
+    /// limited in flight, is paid for exactly all the same.
     Leases,
 }
 
@@ -56,10 +57,12 @@ pub enum Mode {
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
 #[non_exhaustive]
 pub enum WhenAway {
-    /// It keeps to its share: what it borrowed last, else the limit divided by the processes last
-    /// seen. In the window in which the store went away all together may send less than twice the
-    /// limit, and then the limit (or one each in a window, where there are more processes than
-    /// the limit). What was sent is charged when the store is back. The default.
+    /// It keeps to its share: what it borrowed last, for its lease and one window more; else the
+    /// limit divided by the processes last seen. Until that window is over all together may send
+    /// less than twice the limit in one, and then the limit (or one each in a window, where there
+    /// are more processes than the limit). What was sent is charged when the store is back. A
+    /// process that never reached the store has seen no other: [`Sharing::processes`] tells it how
+    /// many there are. The default.
     #[default]
     Local,
     /// Nothing is sent. Requests wait, and those whose time ends meanwhile get an error of which
@@ -200,6 +203,7 @@ impl Sharing {
             law => law,
         };
         let limit = Limit::new(name, law, ceiling.amount(), ceiling.window())?;
+        let is_lent = self.mode == Mode::Leases && limit.amount >= LEAST_LENT;
         let mut exceptions = self.exceptions.iter();
         let when_away = exceptions
             .find(|(other, _)| other == ceiling)
@@ -210,11 +214,12 @@ impl Sharing {
         };
         match shared.iter_mut().find(same) {
             Some(other) if other.limit.amount <= limit.amount => {}
-            Some(other) => other.limit = limit,
+            Some(other) => (other.limit, other.is_lent) = (limit, is_lent),
             None => shared.push(Shared {
                 limit,
                 dimension: Some(dimension),
                 when_away,
+                is_lent,
             }),
         }
         Ok(())
@@ -225,6 +230,7 @@ impl Sharing {
             limit: Limit::new(name, Law::Slots, most.into(), self.lease)?,
             dimension: None,
             when_away: self.when_away,
+            is_lent: false,
         })
     }
 }
@@ -252,6 +258,8 @@ pub(super) struct Shared {
     /// What a rate counts; none for what is limited in flight.
     pub(super) dimension: Option<Dimension>,
     pub(super) when_away: WhenAway,
+    /// Shares of it are borrowed; else it is paid for exactly.
+    pub(super) is_lent: bool,
 }
 
 pub(super) fn unit(dimension: Dimension) -> &'static str {
@@ -355,6 +363,8 @@ impl Counts {
     }
 }
 
+/// Of less there is nothing to share: whoever came first would hold it as long as it is busy.
+const LEAST_LENT: u64 = 10;
 /// Long enough that renewing costs one call a second, short enough that what a killed process held
 /// is missed for no longer than a retry.
 const LEASE: Duration = Duration::from_secs(3);

@@ -401,6 +401,10 @@ pub struct Claim {
     pub has: u64,
     /// How long it borrows.
     pub lease: Duration,
+    /// How long its share takes to earn what was sent from it. For so long nobody else gets it,
+    /// even if its owner leaves or is killed: whoever comes and goes would send its first at once,
+    /// every time.
+    pub owes: Duration,
     /// It gives everything back and is gone.
     pub is_last: bool,
 }

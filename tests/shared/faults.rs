@@ -4,9 +4,10 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::{Duration, Instant};
 
+use paceline::shared::RedisStore;
 use paceline::shared::store::*;
-use paceline::shared::{LEAST_PRIVILEGES, RedisStore};
 
+use super::proxy::Proxy;
 use super::server::{Kind, Server, pause};
 use super::suite::{limit, op, scope, take};
 
@@ -205,81 +206,34 @@ async fn a_server_that_cannot_write_refuses_and_is_not_taken_for_a_reached_limit
 }
 
 #[tokio::test]
-async fn a_user_with_the_least_privileges_can_do_everything() {
-    for kind in [Kind::Valkey, Kind::OldRedis] {
-        let server = Server::start(kind);
-        let mut rule = vec!["ACL", "SETUSER", "paceline", "on", ">s3cret-w0rd"];
-        // An old server has no subcommands in its rules.
-        let privileges: Vec<_> = LEAST_PRIVILEGES
-            .split_whitespace()
-            .filter(|word| kind == Kind::Valkey || !word.contains('|'))
-            .collect();
-        rule.extend(privileges);
-        server.command(&rule);
-        let url = format!("redis://paceline:s3cret-w0rd@127.0.0.1:{}", server.port());
-        let store = Arc::new(RedisStore::new(&url).unwrap());
-        let limits = [
-            limit("k", Law::SlidingLog, 10, 60_000),
-            limit("k", Law::FixedWindow, 10, 60_000),
-            limit("k", Law::SlidingCounter, 10, 60_000),
-            limit("k", Law::Bucket { burst: 5 }, 10, 60_000),
-            limit("k", Law::Slots, 10, 60_000),
-        ];
-        store
-            .take(&scope(), &take(op(1, 1), &limits, 3, 1))
-            .await
-            .unwrap();
-        let refund = Refund {
-            op: op(1, 1),
-            epoch: None,
-            limits: limits.to_vec(),
-            items: vec![(0, [1, 1, 1, 1, 1].into_iter().collect())],
-        };
-        store.refund(&scope(), &refund).await.unwrap();
-        let slot = Slot {
-            op: op(1, 1),
-            item: 1,
-        };
-        let beat = Beat {
-            owner: Owner::new(1),
-            epoch: None,
-            lasts: Duration::from_secs(1),
-            limits: limits[4..].to_vec(),
-            slots: vec![(0, slot)],
-        };
-        assert_eq!(store.beat(&scope(), &beat).await.unwrap().gone, vec![]);
-        let release = Release {
-            limits: limits[4..].to_vec(),
-            slots: vec![(0, slot)],
-        };
-        store.release(&scope(), &release).await.unwrap();
-        let claim = Claim {
-            owner: Owner::new(1),
-            epoch: None,
-            limit: limits[0].clone(),
-            want: 5,
-            has: 0,
-            lease: Duration::from_secs(1),
-            is_last: false,
-        };
-        store.lend(&scope(), &claim).await.unwrap();
-        let listener = Arc::clone(&store);
-        let waiting = tokio::spawn(async move { listener.news(&scope()).await });
-        for number in 0..50 {
-            let fact = Fact {
-                subject: "a".to_owned(),
-                value: number.to_string(),
-                age: Duration::ZERO,
-                lasts: Duration::from_secs(60),
-                extends: false,
-            };
-            store.publish(&scope(), &fact).await.unwrap();
-            tokio::time::sleep(Duration::from_millis(20)).await;
-        }
-        assert!(waiting.is_finished(), "{kind:?} tells no news");
-        assert_eq!(store.facts(&scope()).await.unwrap().len(), 1);
-        assert!(!format!("{store:?}").contains("s3cret"));
+async fn a_connection_that_fell_silent_is_left_for_a_new_one() {
+    // A host that lost its power sends no word of it, and its connections stand for a quarter of an
+    // hour.
+    let server = Server::start(Kind::Valkey);
+    let proxy = Proxy::start(server.port());
+    let store = RedisStore::new(&proxy.url()).unwrap();
+    for number in 0..3 {
+        let ask = take(op(1, number), &hour(10), 1, 1);
+        assert_eq!(until_back(&store, &ask).await.granted, 1);
+        proxy.silence();
+        let answer = store.take(&scope(), &ask).await;
+        assert!(answer.unwrap_err().is_away());
     }
+}
+
+#[tokio::test]
+async fn a_server_that_became_a_replica_is_left_for_the_one_that_took_over() {
+    // Behind one address another server took over, and the old one kept its connections.
+    let (old, new) = (Server::start(Kind::Valkey), Server::start(Kind::Valkey));
+    let proxy = Proxy::start(old.port());
+    let store = RedisStore::new(&proxy.url()).unwrap();
+    let ask = |number| take(op(1, number), &hour(10), 1, 1);
+    assert_eq!(store.take(&scope(), &ask(1)).await.unwrap().granted, 1);
+    old.command(&["REPLICAOF", "127.0.0.1", &new.port().to_string()]);
+    proxy.lead_to(new.port());
+    let error = store.take(&scope(), &ask(2)).await.unwrap_err();
+    assert!(error.is_refused(), "{error}");
+    assert_eq!(store.take(&scope(), &ask(2)).await.unwrap().granted, 1);
 }
 
 #[tokio::test]

@@ -39,6 +39,7 @@ enum Step {
         owner: u64,
         want: u64,
         has: u64,
+        owes: u64,
         is_last: bool,
         knows: Knows,
     },
@@ -86,8 +87,10 @@ fn step() -> impl Strategy<Value = Step> {
         3 => (0u64..4, prop_oneof![Just(0), 1u64..30_000_000], some.clone(), knows())
             .prop_map(|(owner, lasts, slots, knows)| Step::Beat { owner, lasts, slots, knows }),
         2 => some.prop_map(Step::Release),
-        5 => (0u64..4, 0u64..60, 0u64..40, proptest::bool::weighted(0.1), knows())
-            .prop_map(|(owner, want, has, is_last, knows)| Step::Lend { owner, want, has, is_last, knows }),
+        5 => (0u64..4, (0u64..60, 0u64..20_000_000), 0u64..40, proptest::bool::weighted(0.1), knows())
+            .prop_map(|(owner, (want, owes), has, is_last, knows)| Step::Lend {
+                owner, want, has, owes, is_last, knows,
+            }),
         3 => (0u8..3, any::<u8>(), 0u64..20_000_000, 1u64..20_000_000, any::<bool>())
             .prop_map(|(subject, value, age, lasts, extends)| Step::Publish {
                 subject, value, age, lasts, extends,
@@ -301,6 +304,7 @@ impl Side {
                 owner,
                 want,
                 has,
+                owes,
                 is_last,
                 knows,
             } => {
@@ -311,6 +315,7 @@ impl Side {
                     want,
                     has,
                     lease: Duration::from_secs(5),
+                    owes: Duration::from_micros(owes),
                     is_last,
                 };
                 let lent = self.store.lend(&self.scope, &claim).await.unwrap();

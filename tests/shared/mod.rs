@@ -1,12 +1,15 @@
 //! Limits that several processes share, on real servers.
 
+mod alone;
 mod faults;
 mod laws;
 mod limiters;
+mod privileges;
 #[cfg(feature = "cli")]
 mod processes;
 #[cfg(feature = "cli")]
 mod provider;
+mod proxy;
 #[cfg(feature = "cli")]
 mod replicas;
 mod server;

@@ -2,18 +2,16 @@
 //! counts is what the provider saw.
 
 use std::fs;
-use std::io::{Read, Write};
-use std::net::{TcpListener, TcpStream};
+use std::io::Read;
 use std::process::{Child, Command, Stdio};
-use std::sync::Arc;
-use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::thread;
 use std::time::Duration;
 
 use tempfile::TempDir;
 
 use super::provider::Provider;
-use super::server::{Kind, Server, free_port, pause, signal};
+use super::proxy::Proxy;
+use super::server::{Kind, Server, pause, signal};
 
 /// Some runs of `paceline`, and the provider that they send to.
 struct Fleet {
@@ -287,12 +285,12 @@ fn a_slow_way_to_the_store_that_breaks_now_and_then_breaks_no_limit() {
     fleet.start(3, 40, &proxy.url(), &EXACT);
     for (count, delay) in [(20, 60), (50, 400), (52, 20)] {
         fleet.wait_for(count);
-        proxy.delay.store(delay, Ordering::SeqCst);
+        proxy.delay(delay);
         proxy.cut();
         if delay > 250 {
             // Longer than a command may take: nothing goes on.
             pause(Duration::from_secs(2));
-            proxy.delay.store(0, Ordering::SeqCst);
+            proxy.delay(0);
         }
     }
     let provider = fleet.all_succeed();
@@ -329,82 +327,4 @@ fn no_secret_reaches_the_store() {
     let everything = server.everything();
     assert!(everything.contains("requests"), "{everything}");
     assert!(!everything.contains("s3cret"), "{everything}");
-}
-
-/// What lies between a run and its store.
-struct Proxy {
-    port: u16,
-    /// Milliseconds before each piece is passed on.
-    delay: Arc<AtomicU64>,
-    cuts: Arc<AtomicU64>,
-    is_open: Arc<AtomicBool>,
-}
-
-impl Proxy {
-    fn start(server: u16) -> Self {
-        let listener = TcpListener::bind(("127.0.0.1", free_port())).unwrap();
-        let proxy = Self {
-            port: listener.local_addr().unwrap().port(),
-            delay: Arc::default(),
-            cuts: Arc::default(),
-            is_open: Arc::new(AtomicBool::new(true)),
-        };
-        let (delay, cuts) = (Arc::clone(&proxy.delay), Arc::clone(&proxy.cuts));
-        let is_open = Arc::clone(&proxy.is_open);
-        thread::spawn(move || {
-            for near in listener.incoming().flatten() {
-                if !is_open.load(Ordering::SeqCst) {
-                    return;
-                }
-                let far = TcpStream::connect(("127.0.0.1", server)).unwrap();
-                for (from, to) in [(&near, &far), (&far, &near)] {
-                    let (from, to) = (from.try_clone().unwrap(), to.try_clone().unwrap());
-                    let (delay, cuts) = (Arc::clone(&delay), Arc::clone(&cuts));
-                    thread::spawn(move || pass(from, to, &delay, &cuts));
-                }
-            }
-        });
-        proxy
-    }
-
-    fn url(&self) -> String {
-        format!("redis://127.0.0.1:{}", self.port)
-    }
-
-    /// Breaks every connection.
-    fn cut(&self) {
-        self.cuts.fetch_add(1, Ordering::SeqCst);
-    }
-}
-
-impl Drop for Proxy {
-    fn drop(&mut self) {
-        self.is_open.store(false, Ordering::SeqCst);
-        drop(TcpStream::connect(("127.0.0.1", self.port)));
-    }
-}
-
-fn pass(mut from: TcpStream, mut to: TcpStream, delay: &AtomicU64, cuts: &AtomicU64) {
-    let before = cuts.load(Ordering::SeqCst);
-    from.set_read_timeout(Some(Duration::from_millis(20)))
-        .unwrap();
-    let mut piece = [0; 16_384];
-    loop {
-        if cuts.load(Ordering::SeqCst) != before {
-            break;
-        }
-        match from.read(&mut piece) {
-            Ok(0) => break,
-            Ok(length) => {
-                thread::sleep(Duration::from_millis(delay.load(Ordering::SeqCst)));
-                if to.write_all(&piece[..length]).is_err() {
-                    break;
-                }
-            }
-            Err(error) if error.kind() == std::io::ErrorKind::WouldBlock => {}
-            Err(_) => break,
-        }
-    }
-    drop(from.shutdown(std::net::Shutdown::Both));
-    drop(to.shutdown(std::net::Shutdown::Both));
 }

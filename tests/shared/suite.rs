@@ -53,6 +53,7 @@ on_every_store!(
     a_slot_that_was_never_freed_ends_under_a_steady_load,
     whoever_died_is_counted_for_no_longer_than_it_said,
     shares_shrink_before_others_grow,
+    what_was_sent_from_a_share_is_earned_before_others_have_it,
     an_older_fact_never_undoes_a_newer_one,
     news_reach_those_who_wait,
     what_was_sent_without_the_store_is_charged_afterwards,
@@ -253,6 +254,7 @@ fn claim(owner: u64, want: u64, has: u64) -> Claim {
         want,
         has,
         lease: Duration::from_millis(700),
+        owes: Duration::ZERO,
         is_last: false,
     }
 }
@@ -263,13 +265,14 @@ async fn shares_shrink_before_others_grow(store: Arc<impl Store>) {
     assert_eq!(lend(claim(1, 100, 0)).await.share, 100);
     let newcomer = lend(claim(2, 100, 0)).await;
     assert_eq!((newcomer.share, newcomer.is_short), (0, true));
-    assert_eq!(lend(claim(1, 100, 100)).await.share, 49);
+    assert_eq!(lend(claim(1, 100, 100)).await.share, 50);
     // Until it has confirmed that it keeps to it, nobody gets the rest.
     assert_eq!(lend(claim(2, 100, 0)).await.share, 0);
-    assert_eq!(lend(claim(1, 100, 49)).await.share, 49);
+    assert_eq!(lend(claim(1, 100, 50)).await.share, 50);
+    // One is kept back: each of two can send one beyond its part of a window.
     assert_eq!(lend(claim(2, 100, 0)).await.share, 49);
     // What the one does not want flows to the other.
-    assert_eq!(lend(claim(1, 5, 49)).await.share, 5);
+    assert_eq!(lend(claim(1, 5, 50)).await.share, 5);
     assert_eq!(lend(claim(1, 5, 5)).await.share, 5);
     assert_eq!(lend(claim(2, 100, 49)).await.share, 94);
     // What is given back is there at once, and what is not renewed after the lease.
@@ -279,6 +282,34 @@ async fn shares_shrink_before_others_grow(store: Arc<impl Store>) {
     assert_eq!(lend(claim(1, 100, 5)).await.share, 100);
     tokio::time::sleep(Duration::from_millis(710)).await;
     assert_eq!(lend(claim(3, 100, 0)).await.share, 100);
+}
+
+async fn what_was_sent_from_a_share_is_earned_before_others_have_it(store: Arc<impl Store>) {
+    // Thirty processes of one request each sent thirty at once where ten were allowed.
+    let scope = scope();
+    let lend = async |claim: Claim| store.lend(&scope, &claim).await.unwrap().share;
+    let leaves = |owner, owes| Claim {
+        owes: Duration::from_millis(owes),
+        is_last: true,
+        ..claim(owner, 0, 100)
+    };
+    assert_eq!(lend(claim(1, 5, 0)).await, 100);
+    lend(leaves(1, 300)).await;
+    assert_eq!(lend(claim(2, 100, 0)).await, 0);
+    tokio::time::sleep(Duration::from_millis(310)).await;
+    assert_eq!(lend(claim(2, 100, 0)).await, 100);
+    lend(leaves(2, 0)).await;
+    assert_eq!(lend(claim(1, 100, 0)).await, 100);
+    // One that is killed owes as much: what it sent is earned when its lease has long ended.
+    let killed = Claim {
+        owes: Duration::from_millis(1000),
+        ..claim(1, 100, 100)
+    };
+    lend(killed).await;
+    tokio::time::sleep(Duration::from_millis(800)).await;
+    assert_eq!(lend(claim(3, 100, 0)).await, 0);
+    tokio::time::sleep(Duration::from_millis(210)).await;
+    assert_eq!(lend(claim(3, 100, 0)).await, 100);
 }
 
 fn fact(value: &str, age_millis: u64, lasts_millis: u64, extends: bool) -> Fact {

@@ -6,8 +6,19 @@ use std::time::Duration;
 use super::provider::Provider;
 use super::server::{Kind, Server, free_port};
 
+/// Where a run has the URL of its store from.
+enum From<'a> {
+    Word(&'a str),
+    File(&'a str),
+    Variable(&'a str),
+}
+
 /// Runs two requests; whether they succeeded, and what was said.
 pub(super) fn run(url: &str, options: &[&str], authority: Option<&str>) -> (bool, String) {
+    run_with(From::Word(url), options, authority)
+}
+
+fn run_with(from: From<'_>, options: &[&str], authority: Option<&str>) -> (bool, String) {
     let directory = tempfile::tempdir().unwrap();
     let input = directory.path().join("in.jsonl");
     let provider = Provider::start(Duration::ZERO);
@@ -18,8 +29,13 @@ pub(super) fn run(url: &str, options: &[&str], authority: Option<&str>) -> (bool
         .arg("run")
         .arg(&input)
         .args(["--base-url", &provider.url(), "--rate", "5/1s"])
-        .args(["--max-wait", "3s", "--shared", url])
+        .args(["--max-wait", "3s"])
         .args(options);
+    match from {
+        From::Word(url) => command.args(["--shared", url]),
+        From::File(path) => command.args(["--shared-file", path]),
+        From::Variable(url) => command.env("PACELINE_SHARED", url),
+    };
     if let Some(authority) = authority {
         command.env("SSL_CERT_FILE", authority);
     }
@@ -68,6 +84,68 @@ fn a_wrong_password_is_told_and_not_repeated() {
         "{said}"
     );
     assert!(!said.contains("s3cret"), "{said}");
+}
+
+#[test]
+fn a_password_on_the_command_line_is_told_and_a_file_and_a_variable_keep_it() {
+    let server = Server::start(Kind::Valkey);
+    server.command(&["CONFIG", "SET", "requirepass", "s3cret-w0rd"]);
+    let url = format!("redis://:s3cret-w0rd@127.0.0.1:{}", server.port());
+    let file = tempfile::NamedTempFile::new().unwrap();
+    std::fs::write(file.path(), format!("# the store\n\n{url}\n")).unwrap();
+    let path = file.path().to_str().unwrap();
+    let closed = ["--when-away", "closed"];
+    for (from, is_seen) in [
+        (From::Word(&url), true),
+        (From::File(path), false),
+        (From::Variable(&url), false),
+    ] {
+        let (succeeds, said) = run_with(from, &closed, None);
+        assert!(succeeds, "{said}");
+        assert_eq!(said.contains("PACELINE_SHARED"), is_seen, "{said}");
+        assert!(!said.contains("s3cret"), "{said}");
+    }
+    let (succeeds, said) = run_with(From::File("/no/such/file"), &[], None);
+    assert!(!succeeds && said.contains("/no/such/file"), "{said}");
+}
+
+#[test]
+fn runs_of_another_scope_do_not_meet() {
+    let server = Server::start(Kind::Valkey);
+    for scope in [None, Some("team-a"), Some("team-b")] {
+        let options: Vec<&str> = scope.map_or(vec![], |scope| vec!["--shared-scope", scope]);
+        assert!(run(&server.url(), &options, None).0);
+    }
+    let keys = server.keys();
+    for start in [
+        "paceline:{127",
+        "paceline:{team-a:127",
+        "paceline:{team-b:127",
+    ] {
+        assert!(
+            keys.iter().any(|(key, _)| key.starts_with(start)),
+            "{keys:?}"
+        );
+    }
+    let (succeeds, said) = run(&server.url(), &["--shared-scope", "a b"], None);
+    assert!(!succeeds && said.contains("letters, digits"), "{said}");
+}
+
+#[test]
+fn a_user_who_may_not_is_told_what_is_needed() {
+    let server = Server::start(Kind::Valkey);
+    server.command(&[
+        "ACL",
+        "SETUSER",
+        "team",
+        "on",
+        ">s3cret-w0rd",
+        "~team:*",
+        "+@all",
+    ]);
+    let url = format!("redis://team:s3cret-w0rd@127.0.0.1:{}", server.port());
+    let (succeeds, said) = run(&url, &["--when-away", "closed"], None);
+    assert!(!succeeds && said.contains("~paceline:*"), "{said}");
 }
 
 #[test]

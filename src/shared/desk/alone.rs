@@ -8,7 +8,6 @@ use crate::Time;
 use crate::scheduler::allowance::Purchase;
 use crate::scheduler::events::{Reason, What};
 
-use super::super::sharing::Mode;
 use super::super::store::{Epoch, Standing, StoreError};
 use super::payments::Batch;
 use super::{Desk, Stage};
@@ -28,14 +27,13 @@ impl Desk {
 
     /// Lets the policy of each limit decide.
     pub(super) fn decide_alone(&mut self, line: usize, purchase: &Purchase, now: Time) {
-        let leases = self.sharing.mode == Mode::Leases;
         let places = self.lines[line].exact.iter().chain(&self.lines[line].lent);
         let places: SmallVec<[usize; 4]> = places.copied().collect();
         let mut until = now;
         for &place in &places {
             let limit = &mut self.limits[place];
             let cost = limit.cost(&purchase.cost);
-            until = until.max(limit.alone(cost, leases, now));
+            until = until.max(limit.alone(cost, now));
         }
         if until > now {
             let lost = self.lines[line].lost_until;
@@ -48,10 +46,10 @@ impl Desk {
             let until = until.min(looks);
             return self.refuse(purchase, until, Reason::StoreAway);
         }
-        if leases {
-            for &place in &self.lines[line].lent {
-                let limit = &mut self.limits[place];
-                let cost = limit.cost(&purchase.cost);
+        for &place in &self.lines[line].lent {
+            let limit = &mut self.limits[place];
+            let cost = limit.cost(&purchase.cost);
+            if limit.keeps_share(now) {
                 limit.pace.spend(cost, now);
             }
         }
@@ -89,7 +87,7 @@ impl Desk {
         for limit in &mut self.limits {
             // Somebody else may have been lent what this process went on with.
             let share = limit.pace.last_share();
-            if self.sharing.mode == Mode::Leases && limit.pace.until() == Time::NEVER {
+            if limit.pace.until() > limit.lent_until {
                 limit.pace.set(share, now, now);
             }
             limit.claim.due = now;
@@ -121,11 +119,13 @@ impl Desk {
     /// forgotten by right.
     pub(super) fn known_epoch(&self, now: Time) -> Option<Epoch> {
         let (epoch, at) = self.epoch.as_ref()?;
-        (now.since(*at) < STORY).then(|| epoch.clone())
+        let is_kept = now.since(*at) < STORY || now < self.counts_until;
+        is_kept.then(|| epoch.clone())
     }
 }
 
-/// Sooner than a store's story can have ended (an hour, see the scripts).
+/// Sooner than a store's story can have ended (an hour, see the scripts). After a payment it lasts
+/// for two of its windows at least.
 const STORY: Duration = Duration::from_secs(1800);
 /// Before a purchase is put up again that no policy allows: a probe may be on its way.
 const AGAIN: Duration = Duration::from_millis(10);

@@ -86,7 +86,7 @@ impl Desk {
 
     /// When a limit's share is claimed (again).
     pub(super) fn claim_due(&self, limit: &Known, now: Time) -> Time {
-        if !limit.is_rate() || self.sharing.mode == super::Mode::Exact {
+        if !limit.shared.is_lent {
             return Time::NEVER;
         }
         let claim = &limit.claim;
@@ -103,10 +103,9 @@ impl Desk {
 
     fn lent_places(&self) -> SmallVec<[usize; 8]> {
         let places = 0..self.limits.len();
-        let is_lent = |place: &usize| {
-            self.limits[*place].is_rate() && self.sharing.mode == super::Mode::Leases
-        };
-        places.filter(is_lent).collect()
+        places
+            .filter(|&place| self.limits[place].shared.is_lent)
+            .collect()
     }
 
     fn claim(&mut self, place: usize, is_last: bool, now: Time) -> Call {
@@ -130,6 +129,7 @@ impl Desk {
             want,
             has: limit.pace.share(now),
             lease,
+            owes: limit.pace.owes(now),
             is_last,
         };
         limit.claim.due = now + lease / RENEWALS;
@@ -148,8 +148,8 @@ impl Desk {
             return;
         }
         // The lease runs from when the claim was sent: the store counts from no earlier.
-        let until = limit.claim.since + lent.lasts;
-        limit.pace.set(lent.share, until, now);
+        limit.lent_until = limit.claim.since + lent.lasts;
+        limit.pace.set(lent.share, limit.lent_until, now);
         if lent.share < claim.has {
             // The store lends the rest to others when it hears that this process keeps to less.
             limit.claim.due = now;

@@ -25,6 +25,8 @@ pub(super) struct Known {
     /// How many slots it holds.
     pub(super) held: u32,
     pub(super) pace: Pace,
+    /// The end of the last lease.
+    pub(super) lent_until: Time,
     pub(super) demand: Demand,
     pub(super) claim: ClaimState,
 }
@@ -45,6 +47,7 @@ impl Known {
             used: Count::new(&shared.limit),
             held: 0,
             pace: Pace::new(shared.limit.window),
+            lent_until: Time::START,
             demand: Demand::new(),
             claim: ClaimState {
                 is_flying: false,
@@ -105,8 +108,19 @@ impl Known {
         self.used.refund(&all, cost, NO_SLOT, micros(at));
     }
 
+    /// Whether the share that was lent last is what this process alone goes by. The shares of all
+    /// are no more than the whole; but whoever had none then takes an equal part, so after a window
+    /// all do.
+    pub(super) fn keeps_share(&self, now: Time) -> bool {
+        self.shared.is_lent && self.pace.last_share() > 0 && now < self.kept_until()
+    }
+
+    fn kept_until(&self) -> Time {
+        self.lent_until + self.shared.limit.window
+    }
+
     /// When this process alone may send something of this cost.
-    pub(super) fn alone(&mut self, cost: u64, leases: bool, now: Time) -> Time {
+    pub(super) fn alone(&mut self, cost: u64, now: Time) -> Time {
         match self.shared.when_away {
             WhenAway::Open => now,
             WhenAway::Closed => Time::NEVER,
@@ -117,10 +131,9 @@ impl Known {
                     now + SLOT_WAIT
                 }
             }
-            // The shares that were lent last still are no more than the whole.
-            WhenAway::Local if leases && self.pace.last_share() > 0 => {
+            WhenAway::Local if self.keeps_share(now) => {
                 let share = self.pace.last_share();
-                self.pace.set(share, Time::NEVER, now);
+                self.pace.set(share, self.kept_until(), now);
                 self.pace.ready(now).unwrap_or(Time::NEVER)
             }
             WhenAway::Local => {

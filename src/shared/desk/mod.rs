@@ -40,7 +40,7 @@ use limits::Known;
 use payments::{Batch, Ways};
 
 use super::circuit::Circuit;
-use super::sharing::{Mode, Sharing};
+use super::sharing::Sharing;
 use super::store::{Epoch, Limit, OpId, Owner, StoreError};
 
 /// Everything that one limiter knows of what it shares.
@@ -65,6 +65,8 @@ pub(crate) struct Desk {
     debts: Debts,
     facts: Facts,
     epoch: Option<(Epoch, Time)>,
+    /// Until when something that was paid for counts in the store.
+    counts_until: Time,
     owners: u32,
     /// It was asked whether it may forget.
     has_asked_risk: bool,
@@ -132,6 +134,7 @@ impl Desk {
             debts: Debts::default(),
             facts: Facts::default(),
             epoch: None,
+            counts_until: Time::START,
             has_asked_risk: false,
             beat: BeatState::default(),
             waiting: 0,
@@ -367,7 +370,7 @@ impl Desk {
                 self.limits.len() - 1
             });
             let known = &self.limits[place];
-            if known.is_rate() && self.sharing.mode == Mode::Leases {
+            if known.shared.is_lent {
                 line.lent.push(place);
             } else {
                 line.exact.push(place);

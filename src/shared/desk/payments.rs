@@ -7,7 +7,7 @@ use crate::Time;
 use crate::scheduler::allowance::Purchase;
 use crate::scheduler::events::Reason;
 
-use super::super::store::{OpId, Run, Take, Taken};
+use super::super::store::{Limit, OpId, Run, Take, Taken};
 use super::limits::SLOT_WAIT;
 use super::{Call, Desk, Stage};
 
@@ -110,6 +110,11 @@ impl Desk {
             } else {
                 self.lines[line].refused_until = until;
             }
+        }
+        if taken.granted > 0 {
+            let windows = self.lines[line].paid_from.iter().map(Limit::memory);
+            let counts_until = batch.called + windows.max().unwrap_or_default();
+            self.counts_until = self.counts_until.max(counts_until);
         }
         self.sharing
             .counts

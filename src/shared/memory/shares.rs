@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 
 use super::super::store::Owner;
 
-/// What one owner borrows.
+/// What one owner borrows. Who wants nothing is gone, and what it sent is still to be earned.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) struct Share {
     pub(super) share: u64,
@@ -33,23 +33,28 @@ impl Shares {
         learning: bool,
     ) -> (u64, bool) {
         let others = self.0.iter().filter(|(other, _)| **other != owner);
-        let lent: u64 = others.clone().map(|(_, share)| share.share).sum();
-        let pool = pool(amount, others.clone().count() as u64 + 1);
+        let others = others.map(|(_, share)| share);
+        let lent: u64 = others.clone().map(|share| share.share).sum();
+        // Each paces its share, so in a window over which shares move each can send one more than
+        // its share's fraction: those are kept back.
+        let holders = others.clone().filter(|share| share.share > 0).count();
+        let pool = amount.saturating_sub(holders as u64);
         let free = pool.saturating_sub(lent);
         if learning {
             return (has.min(want).min(free), true);
         }
-        let mut wants: Vec<u64> = others.map(|(_, share)| share.want).collect();
+        let (alive, gone): (Vec<&Share>, Vec<&Share>) = others.partition(|share| share.want > 0);
+        let gone: u64 = gone.iter().map(|share| share.share).sum();
+        let mut wants: Vec<u64> = alive.iter().map(|share| share.want).collect();
         wants.push(want);
-        let due = due(want, &mut wants, pool);
+        let due = due(want, &mut wants, pool.saturating_sub(gone));
         (due.min(free), due > free)
     }
-}
 
-/// What can be lent of an amount to so many. Each paces its share, so in a window over which
-/// shares move each can send one more than its share's fraction: those are kept back.
-fn pool(amount: u64, owners: u64) -> u64 {
-    amount.saturating_sub(owners - 1).max(amount.div_ceil(2))
+    /// What an owner holds, for others.
+    pub(super) fn of(&self, owner: Owner) -> u64 {
+        self.0.get(&owner).map_or(0, |share| share.share)
+    }
 }
 
 /// The fair part of a pool for one who wants `want`: all get what they want up to a common level,
@@ -94,7 +99,7 @@ mod tests {
 
     proptest! {
         #[test]
-        fn nothing_is_lent_twice(
+        fn nothing_is_lent_twice_and_one_is_kept_back_for_each_other_holder(
             amount in 1u64..200,
             claims in proptest::collection::vec((0u64..6, 0u64..300, any::<bool>()), 1..100),
         ) {
@@ -109,7 +114,11 @@ mod tests {
                     shares.0.insert(owner, Share { share, want, until: 1 });
                 }
                 let lent: u64 = shares.0.values().map(|share| share.share).sum();
-                prop_assert!(lent <= amount, "{lent} of {amount}");
+                let holders = shares.0.values().filter(|share| share.share > 0).count() as u64;
+                prop_assert!(
+                    lent + holders.saturating_sub(1) <= amount,
+                    "{lent} of {amount} by {holders}, of whom each can send one more"
+                );
             }
         }
 

@@ -174,8 +174,18 @@ impl State {
         let learning = about.is_lost && now < about.born + micros(claim.lease);
         let shares = self.shares.entry(count_key(&claim.limit)).or_default();
         shares.advance(now);
+        let before = shares.of(claim.owner);
+        let earned = now + micros(claim.owes);
         let (share, is_short) = if claim.is_last {
-            shares.0.remove(&claim.owner);
+            let lent = Share {
+                share: before,
+                want: 0,
+                until: earned,
+            };
+            shares.0.insert(claim.owner, lent);
+            if before == 0 || earned == now {
+                shares.0.remove(&claim.owner);
+            }
             (0, false)
         } else {
             let amount = claim.limit.amount;
@@ -183,11 +193,10 @@ impl State {
                 shares.divide(claim.owner, claim.want, claim.has, amount, learning);
             // It sends at what it has until it hears this, so the rest is not lent to others
             // before it has confirmed it.
-            let before = shares.0.get(&claim.owner).map_or(0, |lent| lent.share);
             let lent = Share {
                 share: share.max(claim.has.min(before)),
                 want: claim.want,
-                until: now + micros(claim.lease),
+                until: earned.max(now + micros(claim.lease)),
             };
             shares.0.insert(claim.owner, lent);
             (share, is_short)

@@ -3,6 +3,7 @@
 
 use std::fmt;
 use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::Duration;
 
 use redis::aio::{ConnectionManager, ConnectionManagerConfig, SendError};
@@ -12,7 +13,7 @@ use redis::{
     Client, Cmd, ErrorKind, FromRedisValue, IntoConnectionInfo, ProtocolVersion, PushInfo,
     PushKind, RedisError, ServerErrorKind,
 };
-use tokio::sync::{Notify, OnceCell};
+use tokio::sync::{Mutex, Notify};
 
 use super::super::store::StoreError;
 use super::script::Call;
@@ -20,8 +21,11 @@ use super::script::Call;
 /// The connection, and who waits for news.
 pub(super) struct Link {
     servers: Servers,
-    /// Made by the first call, which runs where connections can live.
-    line: OnceCell<Line>,
+    /// Made by the first call, which runs where connections can live; and anew when it leads
+    /// nowhere any more.
+    line: Mutex<Option<(Line, u64)>>,
+    /// How many were made.
+    lines: AtomicU64,
     timeout: Duration,
     news: Arc<Notify>,
     /// Where it leads, without credentials.
@@ -72,31 +76,49 @@ impl Link {
         };
         Ok(Self {
             servers: servers.map_err(|error| unusable(&address, &error))?,
-            line: OnceCell::new(),
+            line: Mutex::default(),
+            lines: AtomicU64::new(0),
             timeout,
             news,
             address,
         })
     }
 
-    async fn line(&self) -> Result<Line, RedisError> {
-        let line = self.line.get_or_try_init(|| async {
-            match &self.servers {
-                Servers::One(client) => {
-                    let config = ConnectionManagerConfig::new()
-                        .set_connection_timeout(Some(self.timeout))
-                        .set_response_timeout(Some(self.timeout))
-                        // The circuit above counts, and says when to try again.
-                        .set_number_of_retries(0)
-                        .set_automatic_resubscription()
-                        .set_push_sender(bell(&self.news));
-                    ConnectionManager::new_lazy_with_config((**client).clone(), config)
-                        .map(Line::One)
-                }
-                Servers::Cluster(client) => client.get_async_connection().await.map(Line::Cluster),
+    /// The connection, and which one it is.
+    async fn line(&self) -> Result<(Line, u64), RedisError> {
+        let mut line = self.line.lock().await;
+        if let Some(line) = &*line {
+            return Ok(line.clone());
+        }
+        let made = match &self.servers {
+            Servers::One(client) => {
+                let config = ConnectionManagerConfig::new()
+                    .set_connection_timeout(Some(self.timeout))
+                    .set_response_timeout(Some(self.timeout))
+                    // The circuit above counts, and says when to try again.
+                    .set_number_of_retries(0)
+                    .set_automatic_resubscription()
+                    .set_push_sender(bell(&self.news));
+                let client = (**client).clone();
+                Line::One(ConnectionManager::new_lazy_with_config(client, config)?)
             }
-        });
-        line.await.cloned()
+            Servers::Cluster(client) => Line::Cluster(client.get_async_connection().await?),
+        };
+        let number = self.lines.fetch_add(1, Ordering::Relaxed);
+        Ok(line.insert((made, number)).clone())
+    }
+
+    /// Makes the next call connect anew. What a cluster's nodes are, its own connections find out.
+    async fn leave(&self, number: u64) {
+        let mut line = self.line.lock().await;
+        if line
+            .as_ref()
+            .is_some_and(|(line, current)| *current == number && matches!(line, Line::One(_)))
+        {
+            *line = None;
+            // Whoever listens there hears nothing any more.
+            self.news.notify_waiters();
+        }
     }
 
     pub(super) async fn call<T: FromRedisValue>(&self, call: Call) -> Result<T, StoreError> {
@@ -111,17 +133,26 @@ impl Link {
     }
 
     async fn send<T: FromRedisValue>(&self, command: Cmd) -> Result<T, RedisError> {
+        let mut sent_on = None;
         let answer = async {
-            match self.line().await? {
+            let (line, number) = self.line().await?;
+            sent_on = Some(number);
+            match line {
                 Line::One(mut line) => command.query_async(&mut line).await,
                 Line::Cluster(mut line) => command.query_async(&mut line).await,
             }
         };
         // The connection has timeouts of its own for each of its steps; the sum is bounded here.
-        match tokio::time::timeout(self.timeout, answer).await {
+        let answer = match tokio::time::timeout(self.timeout, answer).await {
             Ok(answer) => answer,
             Err(_) => Err(std::io::Error::from(std::io::ErrorKind::TimedOut).into()),
+        };
+        if let (Err(error), Some(number)) = (&answer, sent_on)
+            && leads_nowhere(error)
+        {
+            self.leave(number).await;
         }
+        answer
     }
 
     /// Asks the server about itself.
@@ -140,7 +171,7 @@ impl Link {
     }
 
     async fn subscribe(&self, channel: &str) -> Result<(), RedisError> {
-        match self.line().await? {
+        match self.line().await?.0 {
             Line::One(mut line) => line.subscribe(channel).await,
             Line::Cluster(mut line) => line.subscribe(channel).await,
         }
@@ -161,7 +192,11 @@ impl Link {
         if is_io || is_loading {
             StoreError::away(format!("store {address} does not answer: {error}"))
         } else {
-            StoreError::refused(format!("store {address} refuses: {error}"))
+            let what = format!("store {address} refuses: {error}");
+            let is_forbidden = error.kind() == ErrorKind::Server(ServerErrorKind::NoPerm)
+                || what.contains("ACL failure");
+            let needs = if is_forbidden { NEEDS } else { "" };
+            StoreError::refused(what + needs)
         }
     }
 }
@@ -186,9 +221,22 @@ fn bell(news: &Arc<Notify>) -> impl Fn(PushInfo) -> Result<(), SendError> + Send
     }
 }
 
+/// Whether the other end may be somebody else by now: a server that died without a word, or that
+/// another has taken over from behind the same address, leaves its connections standing.
+fn leads_nowhere(error: &RedisError) -> bool {
+    let is_replica = matches!(
+        error.kind(),
+        ErrorKind::Server(ServerErrorKind::ReadOnly | ServerErrorKind::MasterDown)
+    );
+    error.is_timeout() || is_replica
+}
+
 fn unusable(address: &str, error: &RedisError) -> StoreError {
     StoreError::setting(format!("store {address} cannot be used: {error}"))
 }
 
+/// A server that forbids a key or a channel does not say which.
+const NEEDS: &str = "; its user needs ~paceline:* &paceline:* and some commands: see \
+    paceline::shared::LEAST_PRIVILEGES";
 /// A call that finds a slot moved or a node gone asks this many times more, within its timeout.
 const CLUSTER_RETRIES: u32 = 2;

@@ -22,10 +22,12 @@ use link::Link;
 use script::{BEAT, Call, FACTS, LEND, PUBLISH, REFUND, RELEASE, TAKE};
 
 /// The rule of an access list that suffices, for `ACL SETUSER name on >password …`. With `+info`
-/// beside it paceline can tell when the server may evict its keys.
+/// beside it paceline can tell when the server may evict its keys. `ping` and `cluster|slots` are
+/// for a cluster; without `client|setinfo` it works too, but each connection stands in the server's
+/// list of what it denied.
 pub const LEAST_PRIVILEGES: &str = "resetchannels ~paceline:* &paceline:* -@all +eval +evalsha +time +hget +hset \
      +hmget +hgetall +hdel +hsetnx +hincrby +zadd +zrem +zcard +zscore +zcount +zrangebyscore \
-     +zremrangebyscore +pexpire +pttl +publish +subscribe +unsubscribe +hello +client|setinfo +ping";
+     +zremrangebyscore +pexpire +pttl +publish +subscribe +ping +cluster|slots +client|setinfo";
 
 /// Shares limits through a Valkey or Redis server.
 ///
@@ -151,7 +153,8 @@ impl Store for RedisStore {
 
     fn lend<'a>(&'a self, scope: &'a Scope, claim: &'a Claim) -> Answer<'a, Lent> {
         let lease = micros(claim.lease);
-        let mut call = Call::new(&LEND, scope, claim.epoch.as_ref(), lease, (self.told)());
+        let longest = lease.max(micros(claim.limit.window));
+        let mut call = Call::new(&LEND, scope, claim.epoch.as_ref(), longest, (self.told)());
         let window = micros(claim.limit.window);
         call.key(format_args!("lent:{window}:{}", claim.limit.name))
             .owner(claim.owner)
@@ -159,6 +162,7 @@ impl Store for RedisStore {
             .number(claim.has)
             .number(claim.limit.amount)
             .number(lease)
+            .number(micros(claim.owes))
             .flag(claim.is_last);
         Box::pin(async {
             let (share, owners, is_short, standing): (u64, u32, bool, Told) =

@@ -1,0 +1,175 @@
+//! Limiters that share through a store in their own process, on paused time: what leases and
+//! absence come to, to the request.
+
+use std::sync::Arc;
+use std::sync::Mutex;
+use std::time::Duration;
+
+use paceline::shared::{MemoryStore, Mode, Sharing, WhenAway};
+use paceline::{Ask, Limiter};
+use tokio::task::JoinSet;
+use tokio::time::{Instant, sleep};
+
+use super::limiters::plain;
+
+/// The moments of all sends.
+#[derive(Clone)]
+struct Sends {
+    start: Instant,
+    at: Arc<Mutex<Vec<Duration>>>,
+}
+
+#[expect(clippy::disallowed_methods, reason = "the time is paused")]
+impl Sends {
+    fn new() -> Self {
+        Self {
+            start: Instant::now(),
+            at: Arc::default(),
+        }
+    }
+
+    fn now(&self) -> Duration {
+        self.start.elapsed()
+    }
+
+    async fn send(&self, limiter: &Limiter) {
+        let permit = limiter.acquire(Ask::new()).await.unwrap();
+        self.at.lock().unwrap().push(self.now());
+        let answer = permit.outcome(http::StatusCode::OK, &http::HeaderMap::new(), None);
+        drop(permit.complete(&answer));
+    }
+
+    fn most_in(&self, window: Duration, from: Duration) -> usize {
+        let at = self.at.lock().unwrap();
+        let later: Vec<_> = at.iter().filter(|at| **at >= from).collect();
+        let inside = |start: &&Duration| {
+            let in_window = |at: &&&Duration| **at >= *start && ***at < **start + window;
+            later.iter().filter(in_window).count()
+        };
+        later.iter().map(inside).max().unwrap_or(0)
+    }
+}
+
+fn replica(store: &Arc<MemoryStore>, ceiling: &str, mode: Mode, away: WhenAway) -> Limiter {
+    let sharing = Sharing::new(Arc::clone(store), "api.example.com").unwrap();
+    let sharing = sharing.mode(mode).when_away(away);
+    plain().ceiling(ceiling).shared(sharing).build().unwrap()
+}
+
+/// One that sends as much as it may, for ever.
+fn busy(limiter: Limiter, sends: &Sends) -> JoinSet<()> {
+    let mut all = JoinSet::new();
+    for _ in 0..200 {
+        let (limiter, sends) = (limiter.clone(), sends.clone());
+        all.spawn(async move {
+            loop {
+                sends.send(&limiter).await;
+            }
+        });
+    }
+    all
+}
+
+#[tokio::test(start_paused = true)]
+async fn many_that_come_and_go_borrow_no_more_than_the_limit() {
+    // Thirty processes of one request each sent thirty at once where ten were allowed in ten
+    // seconds: each was gone with its debt before it was earned.
+    for at_once in [1, 3, 30] {
+        let (store, sends) = (Arc::new(MemoryStore::new()), Sends::new());
+        let mut all = JoinSet::new();
+        for _ in 0..at_once {
+            let (store, sends) = (Arc::clone(&store), sends.clone());
+            all.spawn(async move {
+                for _ in 0..30 / at_once {
+                    let limiter = replica(&store, "10/10s", Mode::Leases, WhenAway::Closed);
+                    sends.send(&limiter).await;
+                    limiter.close().await;
+                }
+            });
+        }
+        all.join_all().await;
+        let most = sends.most_in(Duration::from_secs(10), Duration::ZERO);
+        assert!(most <= 10, "{most} by {at_once} at once");
+        let took = sends.now();
+        assert!(
+            took < Duration::from_secs(80),
+            "{took:?} for {at_once} at once"
+        );
+    }
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_rate_of_which_there_is_nothing_to_share_serves_all_in_either_mode() {
+    // Whoever had borrowed the one request a second kept it as long as it was busy.
+    let (store, sends) = (Arc::new(MemoryStore::new()), Sends::new());
+    let mut all = JoinSet::new();
+    for _ in 0..3 {
+        let limiter = replica(&store, "1/1s", Mode::Leases, WhenAway::Closed);
+        let sends = sends.clone();
+        all.spawn(async move {
+            sends.send(&limiter).await;
+            let first = sends.now();
+            for _ in 0..20 {
+                sends.send(&limiter).await;
+            }
+            first
+        });
+    }
+    let first = all.join_all().await.into_iter().max().unwrap();
+    assert!(first < Duration::from_secs(15), "one waited for {first:?}");
+    assert_eq!(sends.most_in(Duration::from_secs(1), Duration::ZERO), 1);
+}
+
+#[tokio::test(start_paused = true)]
+async fn without_the_store_those_who_borrowed_and_those_who_had_not_keep_the_limit_together() {
+    // Who held all of it kept all of it, and who had given back took an equal part besides.
+    let (store, sends) = (Arc::new(MemoryStore::new()), Sends::new());
+    let lease = Mode::Leases;
+    let replicas = [(); 3].map(|()| replica(&store, "100/1s", lease, WhenAway::Local));
+    let mut loads = vec![busy(replicas[0].clone(), &sends)];
+    for idle in &replicas[1..] {
+        sends.send(idle).await;
+    }
+    // The idle ones have given back.
+    sleep(Duration::from_secs(20)).await;
+    store.set_away(true);
+    let away = sends.now();
+    loads.extend(replicas[1..].iter().map(|idle| busy(idle.clone(), &sends)));
+    sleep(Duration::from_secs(30)).await;
+    let most = sends.most_in(Duration::from_secs(1), Duration::ZERO);
+    assert!(most < 200, "{most} in a window");
+    // The lease and a window later.
+    let from = away + Duration::from_secs(4);
+    let most = sends.most_in(Duration::from_secs(1), from);
+    assert!(
+        (90..=100).contains(&most),
+        "{most} in a window without the store"
+    );
+    // And back again.
+    store.set_away(false);
+    let back = sends.now() + Duration::from_secs(5);
+    sleep(Duration::from_secs(15)).await;
+    let most = sends.most_in(Duration::from_secs(1), back);
+    assert!(
+        (80..=100).contains(&most),
+        "{most} in a window with the store again"
+    );
+    drop(loads);
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_long_absence_does_not_make_an_empty_store_pass_for_a_new_one() {
+    let (store, sends) = (Arc::new(MemoryStore::new()), Sends::new());
+    let replicas = [(); 2].map(|()| replica(&store, "3/24h", Mode::Exact, WhenAway::Closed));
+    for limiter in [&replicas[0], &replicas[0], &replicas[1]] {
+        sends.send(limiter).await;
+    }
+    store.set_away(true);
+    sleep(Duration::from_secs(2 * 3600)).await;
+    store.lose();
+    store.set_away(false);
+    sleep(Duration::from_secs(60)).await;
+    let ask = Ask::new().deadline(Duration::from_secs(3600));
+    let error = replicas[1].acquire(ask).await.unwrap_err();
+    assert!(error.is_store_away(), "{error}");
+}
