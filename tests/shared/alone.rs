@@ -158,6 +158,37 @@ async fn without_the_store_those_who_borrowed_and_those_who_had_not_keep_the_lim
 }
 
 #[tokio::test(start_paused = true)]
+async fn a_store_that_has_forgotten_those_who_live_leaves_none_of_them_alone_with_the_limit() {
+    // The first to be heard was told that it was the only one, the second that there were two.
+    let (store, sends) = (Arc::new(MemoryStore::new()), Sends::new());
+    let replicas = [(); 4].map(|()| replica(&store, "40/1s", Mode::Exact, WhenAway::Local));
+    let loads: Vec<_> = replicas
+        .iter()
+        .map(|one| busy(one.clone(), &sends))
+        .collect();
+    let window = Duration::from_secs(1);
+    for round in 0..4 {
+        sleep(Duration::from_secs(10)).await;
+        let before = sends.now();
+        store.lose();
+        sleep(Duration::from_secs(3)).await;
+        let most = sends.most_in(window, before.saturating_sub(window));
+        assert!(most < 80, "{most} in a window when it forgot, {round}");
+        sleep(Duration::from_secs(10)).await;
+        let before = sends.now();
+        store.set_away(true);
+        sleep(Duration::from_secs(5)).await;
+        let most = sends.most_in(window, before + window);
+        assert!(most <= 40, "{most} in a window when it was away, {round}");
+        store.set_away(false);
+        sleep(Duration::from_secs(3)).await;
+        let most = sends.most_in(window, before + window);
+        assert!(most <= 40, "{most} in a window when it was back, {round}");
+    }
+    drop(loads);
+}
+
+#[tokio::test(start_paused = true)]
 async fn a_long_absence_does_not_make_an_empty_store_pass_for_a_new_one() {
     let (store, sends) = (Arc::new(MemoryStore::new()), Sends::new());
     let replicas = [(); 2].map(|()| replica(&store, "3/24h", Mode::Exact, WhenAway::Closed));

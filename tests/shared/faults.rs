@@ -222,6 +222,34 @@ async fn a_connection_that_fell_silent_is_left_for_a_new_one() {
 }
 
 #[tokio::test]
+async fn a_connection_that_was_refused_at_its_greeting_is_made_anew_when_that_is_mended() {
+    // What a connection was greeted with once was the answer to all that was asked of it later.
+    let server = Server::start(Kind::Valkey);
+    let user = ["ACL", "SETUSER", "paceline", "on", "~*", "&*", "+@all"];
+    server.command(&[&user[..], &[">another"]].concat());
+    let url = format!("redis://paceline:s3cret-w0rd@127.0.0.1:{}", server.port());
+    let store = RedisStore::new(&url).unwrap();
+    let ask = take(op(1, 1), &hour(10), 1, 1);
+    for _ in 0..2 {
+        assert!(store.take(&scope(), &ask).await.unwrap_err().is_refused());
+    }
+    server.command(&[&user[..], &[">s3cret-w0rd"]].concat());
+    assert_eq!(store.take(&scope(), &ask).await.unwrap().granted, 1);
+}
+
+#[tokio::test]
+async fn a_way_that_takes_longer_to_make_than_a_command_may_is_made_all_the_same() {
+    let server = Server::start(Kind::Valkey);
+    let proxy = Proxy::start(server.port());
+    proxy.delay(50);
+    let url = proxy.url();
+    // A greeting is several round trips of 100 ms, and so is one asked for with its source.
+    let store = RedisStore::with_timeout(&url, Duration::from_millis(150)).unwrap();
+    let ask = take(op(1, 1), &hour(10), 1, 1);
+    assert_eq!(until_back(&store, &ask).await.granted, 1);
+}
+
+#[tokio::test]
 async fn a_server_that_became_a_replica_is_left_for_the_one_that_took_over() {
     // Behind one address another server took over, and the old one kept its connections.
     let (old, new) = (Server::start(Kind::Valkey), Server::start(Kind::Valkey));

@@ -93,6 +93,7 @@ impl Desk {
             limit.claim.due = now;
         }
         self.beat.due = now;
+        self.beat.full_at = now + self.sharing.lease;
     }
 
     /// Compares the store's story with the one that was known.
@@ -106,6 +107,7 @@ impl Desk {
                     .iter_mut()
                     .for_each(|limit| limit.claim.due = now);
                 self.beat.due = now;
+                self.beat.full_at = now + self.sharing.lease;
             } else if known.sequence > standing.epoch.sequence {
                 // An answer that was overtaken by another.
                 return;

@@ -15,6 +15,9 @@ pub(super) struct BeatState {
     pub(super) is_flying: bool,
     /// The store counts this process among the living.
     pub(super) is_known: bool,
+    /// Until then not all who live may have said so to a store that could not hear them, or has
+    /// forgotten: they are as many as they were.
+    pub(super) full_at: Time,
 }
 
 impl Desk {
@@ -69,7 +72,10 @@ impl Desk {
             self.changes
                 .push_back(What::SlotsLost(alive.gone.len() as u32));
         }
-        let owners = alive.owners.max(1);
+        let mut owners = alive.owners.max(1);
+        if now < self.beat.full_at {
+            owners = owners.max(self.owners);
+        }
         if owners != self.owners {
             self.owners = owners;
             self.limits

@@ -3,7 +3,7 @@
 
 use std::fmt;
 use std::sync::Arc;
-use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicU32, Ordering};
 use std::time::Duration;
 
 use redis::aio::{ConnectionManager, ConnectionManagerConfig, SendError};
@@ -21,11 +21,8 @@ use super::script::Call;
 /// The connection, and who waits for news.
 pub(super) struct Link {
     servers: Servers,
-    /// Made by the first call, which runs where connections can live; and anew when it leads
-    /// nowhere any more.
-    line: Mutex<Option<(Line, u64)>>,
-    /// How many were made.
-    lines: AtomicU64,
+    /// Made by the first call, which runs where connections can live; and anew after a failure.
+    line: Mutex<Option<Arc<Line>>>,
     timeout: Duration,
     news: Arc<Notify>,
     /// Where it leads, without credentials.
@@ -38,9 +35,18 @@ enum Servers {
     Cluster(Box<ClusterClient>),
 }
 
-/// One connection, or one to every node. Both find the way again when it is lost.
+/// A way that is used until it fails.
+struct Line {
+    way: Way,
+    /// It has answered.
+    is_made: AtomicBool,
+    /// Calls that waited in vain for it to be made.
+    waits: AtomicU32,
+}
+
+/// One connection, or one to every node.
 #[derive(Clone)]
-enum Line {
+enum Way {
     One(ConnectionManager),
     Cluster(ClusterConnection),
 }
@@ -77,20 +83,18 @@ impl Link {
         Ok(Self {
             servers: servers.map_err(|error| unusable(&address, &error))?,
             line: Mutex::default(),
-            lines: AtomicU64::new(0),
             timeout,
             news,
             address,
         })
     }
 
-    /// The connection, and which one it is.
-    async fn line(&self) -> Result<(Line, u64), RedisError> {
+    async fn line(&self) -> Result<Arc<Line>, RedisError> {
         let mut line = self.line.lock().await;
         if let Some(line) = &*line {
-            return Ok(line.clone());
+            return Ok(Arc::clone(line));
         }
-        let made = match &self.servers {
+        let way = match &self.servers {
             Servers::One(client) => {
                 let config = ConnectionManagerConfig::new()
                     .set_connection_timeout(Some(self.timeout))
@@ -100,22 +104,35 @@ impl Link {
                     .set_automatic_resubscription()
                     .set_push_sender(bell(&self.news));
                 let client = (**client).clone();
-                Line::One(ConnectionManager::new_lazy_with_config(client, config)?)
+                Way::One(ConnectionManager::new_lazy_with_config(client, config)?)
             }
-            Servers::Cluster(client) => Line::Cluster(client.get_async_connection().await?),
+            Servers::Cluster(client) => Way::Cluster(client.get_async_connection().await?),
         };
-        let number = self.lines.fetch_add(1, Ordering::Relaxed);
-        Ok(line.insert((made, number)).clone())
+        let made = Line {
+            way,
+            is_made: AtomicBool::new(false),
+            waits: AtomicU32::new(0),
+        };
+        Ok(Arc::clone(line.insert(Arc::new(made))))
     }
 
-    /// Makes the next call connect anew. What a cluster's nodes are, its own connections find out.
-    async fn leave(&self, number: u64) {
-        let mut line = self.line.lock().await;
-        if line
+    /// After a failure the next call connects anew, whatever it was: a server that died without a
+    /// word or became a replica leaves its connections standing while another has taken over behind
+    /// its address, and one that was greeted wrongly is never greeted again. What became of a
+    /// cluster's nodes its own connections find out.
+    async fn leave(&self, line: &Arc<Line>, error: &RedisError) {
+        let is_being_made = error.is_timeout()
+            && !line.is_made.load(Ordering::Relaxed)
+            && line.waits.fetch_add(1, Ordering::Relaxed) < LONG_WAYS;
+        if is_being_made || matches!(line.way, Way::Cluster(_)) {
+            return;
+        }
+        let mut current = self.line.lock().await;
+        if current
             .as_ref()
-            .is_some_and(|(line, current)| *current == number && matches!(line, Line::One(_)))
+            .is_some_and(|current| Arc::ptr_eq(current, line))
         {
-            *line = None;
+            *current = None;
             // Whoever listens there hears nothing any more.
             self.news.notify_waiters();
         }
@@ -124,9 +141,7 @@ impl Link {
     pub(super) async fn call<T: FromRedisValue>(&self, call: Call) -> Result<T, StoreError> {
         match self.send(call.by_hash()).await {
             // It was not run, so running it now is no second time.
-            Err(error) if error.kind() == ErrorKind::Server(ServerErrorKind::NoScript) => {
-                self.send(call.by_source()).await
-            }
+            Err(error) if is_unknown_script(&error) => self.send(call.by_source()).await,
             answer => answer,
         }
         .map_err(|error| self.explain(&error))
@@ -135,11 +150,10 @@ impl Link {
     async fn send<T: FromRedisValue>(&self, command: Cmd) -> Result<T, RedisError> {
         let mut sent_on = None;
         let answer = async {
-            let (line, number) = self.line().await?;
-            sent_on = Some(number);
-            match line {
-                Line::One(mut line) => command.query_async(&mut line).await,
-                Line::Cluster(mut line) => command.query_async(&mut line).await,
+            let line = sent_on.insert(self.line().await?);
+            match line.way.clone() {
+                Way::One(mut way) => command.query_async(&mut way).await,
+                Way::Cluster(mut way) => command.query_async(&mut way).await,
             }
         };
         // The connection has timeouts of its own for each of its steps; the sum is bounded here.
@@ -147,10 +161,10 @@ impl Link {
             Ok(answer) => answer,
             Err(_) => Err(std::io::Error::from(std::io::ErrorKind::TimedOut).into()),
         };
-        if let (Err(error), Some(number)) = (&answer, sent_on)
-            && leads_nowhere(error)
-        {
-            self.leave(number).await;
+        match (&answer, &sent_on) {
+            (Err(error), Some(line)) if !is_unknown_script(error) => self.leave(line, error).await,
+            (_, Some(line)) => line.is_made.store(true, Ordering::Relaxed),
+            (_, None) => {}
         }
         answer
     }
@@ -171,9 +185,9 @@ impl Link {
     }
 
     async fn subscribe(&self, channel: &str) -> Result<(), RedisError> {
-        match self.line().await?.0 {
-            Line::One(mut line) => line.subscribe(channel).await,
-            Line::Cluster(mut line) => line.subscribe(channel).await,
+        match self.line().await?.way.clone() {
+            Way::One(mut way) => way.subscribe(channel).await,
+            Way::Cluster(mut way) => way.subscribe(channel).await,
         }
     }
 
@@ -221,14 +235,8 @@ fn bell(news: &Arc<Notify>) -> impl Fn(PushInfo) -> Result<(), SendError> + Send
     }
 }
 
-/// Whether the other end may be somebody else by now: a server that died without a word, or that
-/// another has taken over from behind the same address, leaves its connections standing.
-fn leads_nowhere(error: &RedisError) -> bool {
-    let is_replica = matches!(
-        error.kind(),
-        ErrorKind::Server(ServerErrorKind::ReadOnly | ServerErrorKind::MasterDown)
-    );
-    error.is_timeout() || is_replica
+fn is_unknown_script(error: &RedisError) -> bool {
+    error.kind() == ErrorKind::Server(ServerErrorKind::NoScript)
 }
 
 fn unusable(address: &str, error: &RedisError) -> StoreError {
@@ -238,5 +246,8 @@ fn unusable(address: &str, error: &RedisError) -> StoreError {
 /// A server that forbids a key or a channel does not say which.
 const NEEDS: &str = "; its user needs ~paceline:* &paceline:* and some commands: see \
     paceline::shared::LEAST_PRIVILEGES";
+/// Where the way is so long that greetings take longer than a command may, they go on while so many
+/// calls wait in vain.
+const LONG_WAYS: u32 = 8;
 /// A call that finds a slot moved or a node gone asks this many times more, within its timeout.
 const CLUSTER_RETRIES: u32 = 2;
