@@ -45,7 +45,8 @@ pub struct Settings {
     /// What sets the pace where the server reports no quota.
     pub pace: PaceSettings,
     /// How long a request may wait to be sent, retries included; a wait that is known to be longer
-    /// ends at once. Default 5 minutes, as promptfoo. None waits for ever.
+    /// ends at once. Default 5 minutes, as promptfoo. None waits for ever; zero sends only what can
+    /// go at once.
     #[cfg_attr(
         feature = "serde",
         serde(deserialize_with = "optional_duration::deserialize")

@@ -43,7 +43,7 @@ pub(crate) enum Kind {
     /// A list of keys that is empty, given to this.
     NoKey(&'static str),
     /// Something that is not a host.
-    #[cfg(feature = "reqwest")]
+    #[cfg(any(feature = "reqwest", feature = "tower"))]
     Host(String),
     /// A setting out of its range.
     Settings(SettingsError),
@@ -98,7 +98,7 @@ impl Error {
     }
 
     /// The same for an attempt that never left; `sent` says whether an earlier one had.
-    #[cfg(feature = "reqwest")]
+    #[cfg(any(feature = "reqwest", feature = "tower"))]
     pub(crate) fn never_sent(mut self, sent: bool) -> Self {
         if let Kind::TimedOut(after) = self.0.kind {
             let refusal = Refusal::Deadline {
@@ -249,7 +249,7 @@ impl Error {
     }
 
     /// Whether the attempt had left when its time was over.
-    #[cfg(feature = "reqwest")]
+    #[cfg(any(feature = "reqwest", feature = "tower"))]
     pub(crate) fn is_late(&self) -> bool {
         matches!(self.0.kind, Kind::TimedOut(_) | Kind::TooSlow(_))
     }
@@ -366,7 +366,7 @@ impl fmt::Display for Error {
                 "`{to}` was given an empty list of keys, and requests would go without one: look \
                  where the list comes from, or leave the call out if they are to"
             ),
-            #[cfg(feature = "reqwest")]
+            #[cfg(any(feature = "reqwest", feature = "tower"))]
             Kind::Host(text) => write!(
                 f,
                 "{text:?} is not a host: give a name such as \"api.example.com\", with a port if \

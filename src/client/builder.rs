@@ -29,7 +29,9 @@ use super::classifier::Classifier;
 use super::clock::{Clock, seconds};
 use super::ending::Tokens;
 #[cfg(feature = "reqwest")]
-use super::front::{AskWith, Front};
+use super::front::AskWith;
+#[cfg(any(feature = "reqwest", feature = "tower"))]
+use super::front::Front;
 use super::gate::Gate;
 use super::key::ApiKey;
 use super::limiter::{Limiter, Shared};
@@ -47,7 +49,7 @@ pub struct LimiterBuilder {
     learned: Option<Snapshot>,
     name: Option<String>,
     keeps_history: bool,
-    #[cfg(feature = "reqwest")]
+    #[cfg(any(feature = "reqwest", feature = "tower"))]
     hosts: Vec<String>,
     #[cfg(feature = "reqwest")]
     ask_with: Option<AskWith>,
@@ -255,7 +257,7 @@ impl LimiterBuilder {
     /// Adds hosts that the limiter is for, such as `"api.example.com"`; requests to others pass it
     /// by, without key and without gates. Default: those of the profile, else for a limiter with
     /// keys the host of its first request, else all.
-    #[cfg(feature = "reqwest")]
+    #[cfg(any(feature = "reqwest", feature = "tower"))]
     pub fn hosts<H: Into<String>>(mut self, hosts: impl IntoIterator<Item = H>) -> Self {
         self.hosts.extend(hosts.into_iter().map(Into::into));
         self
@@ -325,10 +327,11 @@ impl LimiterBuilder {
         }
         self.keys.iter().try_for_each(ApiKey::check)?;
         let profile = self.profile.or_else(|| self.settings.profile.clone());
-        #[cfg(feature = "reqwest")]
+        #[cfg(any(feature = "reqwest", feature = "tower"))]
         let front = Front::new(
             &self.hosts,
             profile.clone(),
+            #[cfg(feature = "reqwest")]
             self.ask_with,
             !self.keys.is_empty() || !self.renewals.is_empty(),
         )?;
@@ -364,7 +367,7 @@ impl LimiterBuilder {
             profile,
             #[cfg(any(feature = "reqwest", feature = "tower"))]
             classifier: self.classifier,
-            #[cfg(feature = "reqwest")]
+            #[cfg(any(feature = "reqwest", feature = "tower"))]
             front,
         };
         Ok(Limiter(Arc::new(shared), Tokens::default()))

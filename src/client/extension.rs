@@ -9,6 +9,8 @@ use tokio_util::sync::CancellationToken;
 use super::limiter::Limiter;
 #[cfg(any(feature = "reqwest", feature = "tower"))]
 use super::permit::Permit;
+#[cfg(any(feature = "reqwest", feature = "tower"))]
+use crate::feedback::Profile;
 use crate::scheduler::events::{Ask, Cost, Fingerprint, GaveUp, Name, Priority, Replay};
 
 /// What a request shares a limit with inside the provider: an extension of the request.
@@ -135,6 +137,24 @@ impl Limiter {
     }
 }
 
+/// Whether a request may be sent again after it may have been processed, by itself.
+#[cfg(any(feature = "reqwest", feature = "tower"))]
+pub(super) fn is_replayable(
+    method: &http::Method,
+    path: &str,
+    headers: &http::HeaderMap,
+    profile: &Profile,
+) -> bool {
+    method.is_idempotent() || is_keyed(headers, profile) || profile.replays(path)
+}
+
+/// Whether the server can tell that a request is sent again.
+#[cfg(any(feature = "reqwest", feature = "tower"))]
+pub(super) fn is_keyed(headers: &http::HeaderMap, profile: &Profile) -> bool {
+    let has = |name: &str| headers.contains_key(name);
+    has(IDEMPOTENCY_KEY) || profile.idempotency_header().is_some_and(has)
+}
+
 /// What the extensions of a request ask for, over `base`.
 #[cfg(any(feature = "reqwest", feature = "tower"))]
 pub(super) fn over(base: Ask, extensions: &Extensions) -> Ask {
@@ -165,3 +185,7 @@ pub(super) fn over(base: Ask, extensions: &Extensions) -> Ask {
     }
     ask
 }
+
+/// The header by which most servers know a request again: draft-ietf-httpapi-idempotency-key.
+#[cfg(any(feature = "reqwest", feature = "tower"))]
+const IDEMPOTENCY_KEY: &str = "idempotency-key";

@@ -1,20 +1,26 @@
 //! What a limiter knows of the requests that come to it: for which hosts it is, what they ask for,
 //! and what it has told about them already.
 
+#[cfg(feature = "reqwest")]
 use std::fmt;
+#[cfg(feature = "reqwest")]
 use std::panic::{self, AssertUnwindSafe};
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::sync::{Mutex, PoisonError};
 
-use reqwest::{Request, Url};
+#[cfg(feature = "reqwest")]
+use reqwest::Request;
 
 use crate::error::Error;
 use crate::feedback::Profile;
-use crate::scheduler::events::{Ask, What};
+#[cfg(feature = "reqwest")]
+use crate::scheduler::events::Ask;
+use crate::scheduler::events::What;
 
 use super::limiter::Limiter;
+#[cfg(feature = "reqwest")]
 use super::places::Places;
-use super::scope::Scope;
+use super::scope::{Scope, There};
 
 /// The request's side of one limiter.
 #[derive(Debug)]
@@ -22,7 +28,9 @@ pub(super) struct Front {
     /// Tells limiters apart; never used again.
     id: u64,
     scope: Scope,
+    #[cfg(feature = "reqwest")]
     ask_with: Option<AskWith>,
+    #[cfg(feature = "reqwest")]
     pub(super) places: Places,
     pub(super) has_keys: AtomicBool,
     told_passed_by: Mutex<Vec<Box<str>>>,
@@ -30,19 +38,22 @@ pub(super) struct Front {
 }
 
 /// The application's hook that says what a request asks for.
+#[cfg(feature = "reqwest")]
 pub(super) struct AskWith(pub(super) Box<dyn Fn(&Request) -> Ask + Send + Sync>);
 
 impl Front {
     pub(super) fn new(
         hosts: &[String],
         profile: Option<Profile>,
-        ask_with: Option<AskWith>,
+        #[cfg(feature = "reqwest")] ask_with: Option<AskWith>,
         has_keys: bool,
     ) -> Result<Self, Error> {
         Ok(Self {
             id: MADE.fetch_add(1, Ordering::Relaxed),
             scope: Scope::new(hosts, profile)?,
+            #[cfg(feature = "reqwest")]
             ask_with,
+            #[cfg(feature = "reqwest")]
             places: Places::default(),
             has_keys: AtomicBool::new(has_keys),
             told_passed_by: Mutex::default(),
@@ -56,14 +67,13 @@ impl Limiter {
         self.front().id
     }
 
-    /// What is known about the vendor of this URL, if the limiter is for it.
-    pub(super) fn admits(&self, url: &Url) -> Option<Profile> {
-        let front = self.front();
-        let admits = front
-            .scope
-            .admits(url, front.has_keys.load(Ordering::Relaxed));
+    /// What is known about the vendor of what goes there, if the limiter is for it.
+    pub(super) fn admits<'a>(&self, there: impl Into<There<'a>>) -> Option<Profile> {
+        let (front, there) = (self.front(), there.into());
+        let has_keys = front.has_keys.load(Ordering::Relaxed);
+        let admits = front.scope.admits(&there, has_keys);
         if admits.is_none() {
-            self.on_passed_by(url.host_str().unwrap_or_default());
+            self.on_passed_by(&there.host);
         }
         admits
     }
@@ -81,6 +91,7 @@ impl Limiter {
     }
 
     /// What the application's hook says that a request asks for.
+    #[cfg(feature = "reqwest")]
     pub(super) fn hooked_ask(&self, request: &Request) -> Ask {
         let Some(AskWith(hook)) = &self.front().ask_with else {
             return Ask::new();
@@ -104,6 +115,7 @@ impl Limiter {
     }
 }
 
+#[cfg(feature = "reqwest")]
 impl fmt::Debug for AskWith {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.write_str("AskWith")

@@ -107,6 +107,23 @@ impl ApiKey {
         &self.0.secret
     }
 
+    /// The start of the secret: enough of it to know the key by, so that a text that has it shows the
+    /// key even where a server has masked the rest. What all keys of a vendor begin with does not
+    /// count. None of a key so short that its text stands elsewhere by chance.
+    #[cfg(feature = "reqwest")]
+    pub(crate) fn telltale(&self) -> Option<&str> {
+        let secret = self.expose_secret();
+        let start = &secret.as_bytes()[..secret.len().min(LONGEST_PREFIX)];
+        let prefix = start.iter().rposition(|byte| matches!(byte, b'-' | b'_'));
+        let end = match prefix {
+            Some(at) => at + 1 + TELLING,
+            // All tokens of one signer may begin alike, for as long as their heads are.
+            None => secret.len() / 2,
+        };
+        let end = end.max(SHORTEST).min(secret.len());
+        (end >= SHORTEST).then(|| secret.get(..end)).flatten()
+    }
+
     /// Puts it among the headers of an attempt, marked as sensitive; a query key changes nothing.
     pub fn put_on(&self, headers: &mut HeaderMap) {
         match &self.0.place {
@@ -174,6 +191,17 @@ impl fmt::Display for Place {
     }
 }
 
+/// What vendors begin their keys with is no longer: `sk-ant-api03-` has 13 characters.
+#[cfg(feature = "reqwest")]
+const LONGEST_PREFIX: usize = 16;
+/// Characters of a key's own that are not met by chance: a thousand million of letters and digits.
+/// OpenAI's answer to a wrong key shows as many.
+#[cfg(feature = "reqwest")]
+const TELLING: usize = 5;
+/// A shorter text stands elsewhere by chance.
+#[cfg(feature = "reqwest")]
+const SHORTEST: usize = 6;
+
 fn sensitive(mut value: HeaderValue) -> HeaderValue {
     value.set_sensitive(true);
     value
@@ -205,6 +233,24 @@ mod tests {
             key.put_on(&mut headers);
             let shown = format!("{key:?} {key:#?} {headers:?}");
             assert!(!shown.contains("hunter2"), "{shown}");
+        }
+    }
+
+    #[cfg(feature = "reqwest")]
+    #[test]
+    fn a_key_is_known_by_the_start_of_what_is_its_own() {
+        for (secret, telltale) in [
+            ("sk-abcdefghijklmnop", Some("sk-abcde")),
+            ("sk-proj-abcdefghijklm", Some("sk-proj-abcde")),
+            ("sk-ant-api03-abcdefghij", Some("sk-ant-api03-abcde")),
+            ("0123456789abcdef0123", Some("0123456789")),
+            ("eyJhbGciOiJIUzI1NiJ9.eyJzdWIi", Some("eyJhbGciOiJIUz")),
+            ("a_b_c_d_e_f_g_h_i_j", Some("a_b_c_d_e_f_g_h_i_j")),
+            ("short", None),
+            ("secret", Some("secret")),
+            ("", None),
+        ] {
+            assert_eq!(ApiKey::bearer(secret).telltale(), telltale, "{secret}");
         }
     }
 

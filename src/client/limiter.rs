@@ -2,7 +2,7 @@
 
 use std::fmt;
 use std::sync::Arc;
-#[cfg(feature = "reqwest")]
+#[cfg(any(feature = "reqwest", feature = "tower"))]
 use std::sync::atomic::Ordering;
 use std::task::{Poll, Wake, Waker};
 use std::thread::{self, Thread};
@@ -25,7 +25,7 @@ use super::builder::LimiterBuilder;
 #[cfg(any(feature = "reqwest", feature = "tower"))]
 use super::classifier::Classifier;
 use super::ending::Tokens;
-#[cfg(feature = "reqwest")]
+#[cfg(any(feature = "reqwest", feature = "tower"))]
 use super::front::Front;
 use super::gate::Gate;
 use super::key::ApiKey;
@@ -44,7 +44,7 @@ pub(super) struct Shared {
     pub(super) profile: Option<Profile>,
     #[cfg(any(feature = "reqwest", feature = "tower"))]
     pub(super) classifier: Classifier,
-    #[cfg(feature = "reqwest")]
+    #[cfg(any(feature = "reqwest", feature = "tower"))]
     pub(super) front: Front,
 }
 
@@ -229,7 +229,7 @@ impl Limiter {
         if keys.is_empty() && !self.gate().renews() {
             return Err(Kind::NoKey("set_keys").into());
         }
-        #[cfg(feature = "reqwest")]
+        #[cfg(any(feature = "reqwest", feature = "tower"))]
         self.0
             .front
             .has_keys
@@ -353,7 +353,7 @@ impl Limiter {
         Arc::ptr_eq(&self.0, &other.0)
     }
 
-    #[cfg(feature = "reqwest")]
+    #[cfg(any(feature = "reqwest", feature = "tower"))]
     pub(super) fn front(&self) -> &Front {
         &self.0.front
     }

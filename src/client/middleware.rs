@@ -85,7 +85,7 @@ impl Limiter {
             is_unnamed,
             method: request.method().clone(),
             running: Marks::enter(extensions, self),
-            is_keyed: is_keyed(&request, &profile),
+            is_keyed: extension::is_keyed(request.headers(), &profile),
             may_run: false,
             is_priced: ask.cost != Cost::ONE,
             profile,
@@ -122,24 +122,12 @@ impl Limiter {
         {
             ask = ask.estimated(Cost::in_out(estimate.input_tokens, estimate.output_tokens));
         }
-        if ask.replay == Replay::Auto && is_replayable(request, profile) {
+        let (method, headers) = (request.method(), request.headers());
+        if ask.replay == Replay::Auto && extension::is_replayable(method, path, headers, profile) {
             ask.replay = Replay::Always;
         }
         ask
     }
-}
-
-/// Whether a request may be sent again after it may have been processed.
-fn is_replayable(request: &Request, profile: &Profile) -> bool {
-    request.method().is_idempotent()
-        || is_keyed(request, profile)
-        || profile.replays(request.url().path())
-}
-
-/// Whether the server can tell that a request is sent again.
-fn is_keyed(request: &Request, profile: &Profile) -> bool {
-    let has = |name: &str| request.headers().contains_key(name);
-    has("idempotency-key") || profile.idempotency_header().is_some_and(has)
 }
 
 /// The attempts of one request.

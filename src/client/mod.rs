@@ -90,7 +90,7 @@ mod telemetry;
 mod ticket;
 mod watch;
 
-// The middleware of `reqwest`.
+// The middleware of `reqwest`, and what the layer of tower shares with it.
 #[cfg(feature = "reqwest")]
 mod bill;
 #[cfg(feature = "reqwest")]
@@ -99,19 +99,19 @@ mod body;
 mod ear;
 #[cfg(any(feature = "reqwest", feature = "tower"))]
 mod extension;
-#[cfg(feature = "reqwest")]
+#[cfg(any(feature = "reqwest", feature = "tower"))]
 mod front;
 #[cfg(feature = "reqwest")]
 pub mod guide;
 #[cfg(feature = "reqwest")]
 mod limiters;
-#[cfg(feature = "reqwest")]
+#[cfg(any(feature = "reqwest", feature = "tower"))]
 mod marks;
 #[cfg(feature = "reqwest")]
 mod middleware;
 #[cfg(feature = "reqwest")]
 mod places;
-#[cfg(feature = "reqwest")]
+#[cfg(any(feature = "reqwest", feature = "tower"))]
 mod scope;
 #[cfg(feature = "reqwest")]
 mod wire;

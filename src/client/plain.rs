@@ -2,7 +2,6 @@
 
 use std::error::Error as StdError;
 use std::fmt;
-use std::future::poll_fn;
 use std::pin::Pin;
 use std::task::{Context, Poll};
 
@@ -14,7 +13,7 @@ use tower_service::Service;
 use crate::error::Error;
 
 use super::middleware::Onward;
-use super::service::{BoxError, Limited};
+use super::service::{BoxError, Limited, sent};
 
 impl<S> Service<Request> for Limited<S>
 where
@@ -56,13 +55,7 @@ where
         _: &mut Extensions,
     ) -> impl Future<Output = ChainResult<Response>> + Send {
         let mut service = self.0.clone();
-        async move {
-            let sent = async {
-                poll_fn(|context| service.poll_ready(context)).await?;
-                service.call(request).await
-            };
-            sent.await.map_err(|error| chained(error.into()))
-        }
+        async move { sent(&mut service, request).await.map_err(chained) }
     }
 }
 

@@ -11,11 +11,13 @@ use tower_layer::Layer;
 use tower_service::Service;
 
 use crate::error::Error;
+use crate::feedback::Profile;
 use crate::scheduler::events::{Ask, Outcome, Replay};
 
 use super::extension::{self, Report};
 use super::key::ApiKey;
 use super::limiter::Limiter;
+use super::marks::{Marks, Standing};
 use super::permit::Verdict;
 use super::ticket::Ticket;
 
@@ -23,11 +25,16 @@ use super::ticket::Ticket;
 /// one of `reqwest` requests, such as a plain `reqwest::Client`.
 ///
 /// A `reqwest` request goes the same way as through the middleware, but carries no extensions: what
-/// it asks for is said by [`ask_with`](crate::LimiterBuilder::ask_with). Of an `http` request:
-/// Every attempt passes the gates. A request says what it asks for by its extensions, as with the
-/// middleware; its response carries the [`Report`]. A slot is held until the headers, and a
-/// refusal is classified by status and headers alone. An error of the service counts as sent, so
-/// only idempotent requests are repeated after it, and those with [`Replay::Always`].
+/// it asks for is said by [`ask_with`](crate::LimiterBuilder::ask_with).
+///
+/// Of an `http` request every attempt passes the gates, too. It says what it asks for by its
+/// extensions, as with the middleware; its response carries the [`Report`]. It goes past a limiter
+/// that is for other [`hosts`](crate::LimiterBuilder::hosts), without key and without gates; one
+/// whose URI has no host is the limiter's, for only the service knows where it goes. The same
+/// limiter twice acts once. A slot is held until the headers, and a refusal is classified by status
+/// and headers alone. An error of the service counts as sent, so only idempotent requests are
+/// repeated after it, and those with [`Replay::Always`]. Redirects are the service's own affair: one
+/// that follows them must not carry keys to other hosts.
 ///
 /// ```
 /// # fn layered<S>(inner: S) -> impl Sized {
@@ -95,34 +102,49 @@ where
 async fn walk<S, B, R>(
     limiter: Limiter,
     mut inner: S,
-    request: Request<B>,
+    mut request: Request<B>,
 ) -> Result<Response<R>, BoxError>
 where
     S: Service<Request<B>, Response = Response<R>>,
     S::Error: Into<BoxError>,
     B: Clone,
 {
-    let ask = ask_of(&limiter, &request);
+    let standing = Marks::standing(request.extensions(), &limiter);
+    let own = (standing != Standing::Inside).then(|| limiter.admits(request.uri()));
+    let Some(profile) = own.flatten() else {
+        return sent(&mut inner, request).await;
+    };
+    let mut ask = ask_of(&limiter, &request, &profile);
+    if standing == Standing::Under {
+        // Only the outermost limiter repeats.
+        ask.replay = Replay::Never;
+    }
+    let running = Marks::enter(request.extensions_mut(), &limiter);
     let mut ticket = Ticket::watched(limiter, ask).timed(request.extensions());
     let mut last = None;
     loop {
-        let permit = match (&mut ticket).await {
+        Marks::waits(request.extensions(), &running, true);
+        let turn = (&mut ticket).await;
+        Marks::waits(request.extensions(), &running, false);
+        let permit = match turn {
             Ok(permit) => permit,
             Err(error) => return give_up(last, error.into(), ticket.so_far()),
         };
         let so_far = (permit.attempts(), permit.waited());
         let mut attempt = request.clone();
         put_key(permit.key(), &mut attempt)?;
-        let sent = async {
-            poll_fn(|context| inner.poll_ready(context)).await?;
-            inner.call(attempt).await
-        };
-        let result = match permit.run(sent, || false).await {
-            Ok(result) => result.map_err(Into::into),
+        let sent = sent(&mut inner, attempt);
+        let result = match permit.run(sent, || running.has_waited_below()).await {
+            Ok(Err(error)) if is_of_another(&error) => return give_up(last, error, so_far),
+            Ok(result) => result,
+            Err(late) if running.waits_below() => {
+                let late = late.never_sent(permit.attempt() > 1);
+                return give_up(last, late.into(), so_far);
+            }
             Err(late) => Err(late.into()),
         };
         let outcome = match &result {
-            Ok(response) => permit.outcome(response.status(), response.headers(), None),
+            Ok(reply) => permit.outcome_by(&profile, reply.status(), reply.headers(), None),
             Err(_) => Outcome::Broken,
         };
         let mut report = Report::of(&permit);
@@ -140,6 +162,23 @@ where
             }
         }
     }
+}
+
+/// Sends it as soon as the service is ready.
+pub(super) async fn sent<S, Q>(service: &mut S, request: Q) -> Result<S::Response, BoxError>
+where
+    S: Service<Q>,
+    S::Error: Into<BoxError>,
+{
+    let ready = poll_fn(|context| service.poll_ready(context)).await;
+    ready.map_err(Into::into)?;
+    service.call(request).await.map_err(Into::into)
+}
+
+/// Whether another limiter, further in, has refused it: that says nothing about the provider.
+fn is_of_another(error: &BoxError) -> bool {
+    let own = error.downcast_ref::<Error>();
+    own.is_some_and(|error| !error.is_late())
 }
 
 /// The last response if there was one, else the error.
@@ -160,14 +199,19 @@ fn give_up<R>(
     Ok(response)
 }
 
-fn ask_of<B>(limiter: &Limiter, request: &Request<B>) -> Ask {
+fn ask_of<B>(limiter: &Limiter, request: &Request<B>, profile: &Profile) -> Ask {
+    let path = request.uri().path();
     let base = match request.extensions().get::<Ask>() {
         Some(ask) => ask.clone(),
-        None => limiter.classified(Ask::new(), request.method(), request.uri().path()),
+        None => limiter.classified(Ask::new(), request.method(), path),
     };
     let mut ask = extension::over(base, request.extensions());
-    let is_safe = request.method().is_idempotent() || request.headers().contains_key(IDEMPOTENCY);
-    if ask.replay == Replay::Auto && is_safe {
+    // What the body says is not known here: it may be a stream.
+    ask.bucket = ask
+        .bucket
+        .or_else(|| profile.bucket(path, &[]).map(Into::into));
+    let (method, headers) = (request.method(), request.headers());
+    if ask.replay == Replay::Auto && extension::is_replayable(method, path, headers, profile) {
         ask.replay = Replay::Always;
     }
     ask
@@ -226,5 +270,3 @@ impl<S: fmt::Debug> fmt::Debug for Limited<S> {
             .finish()
     }
 }
-
-const IDEMPOTENCY: &str = "idempotency-key";

@@ -187,15 +187,14 @@ impl<'a> Shown<'a> {
     /// A server may repeat what it was sent, in the address of a redirect to elsewhere, say. The
     /// application gets that as it came, and printing the response does not show it.
     fn mark_echoes(&self, headers: &mut HeaderMap) {
-        let secret = self.key.expose_secret();
-        if secret.len() < SHORTEST_SECRET {
+        let Some(telltale) = self.key.telltale() else {
             return;
-        }
+        };
         for value in headers.values_mut() {
             let text = value.as_bytes();
-            let shows = text.len() >= secret.len()
-                && (contains(text, secret)
-                    || text.contains(&b'%') && contains(&decoded(text), secret));
+            let shows = text.len() >= telltale.len()
+                && (contains(text, telltale)
+                    || text.contains(&b'%') && contains(&decoded(text), telltale));
             if shows {
                 value.set_sensitive(true);
             }
@@ -220,11 +219,12 @@ impl<'a> Shown<'a> {
             return given.cloned();
         }
         // A redirect may carry the parameters along, and a server repeat what it was sent.
-        let secret = self.key.expose_secret();
-        let shows = |text: &str| text.contains(secret) || contains(&decoded(text), secret);
         let mut shown = given.unwrap_or(url).clone();
-        if secret.len() >= SHORTEST_SECRET && shows(shown.as_str()) {
-            retain_pairs(&mut shown, |pair| !shows(pair));
+        if let Some(telltale) = self.key.telltale() {
+            let shows = |text: &str| text.contains(telltale) || contains(&decoded(text), telltale);
+            if shows(shown.as_str()) {
+                retain_pairs(&mut shown, |pair| !shows(pair));
+            }
             if shows(shown.as_str()) {
                 shown.set_path("/");
                 shown.set_fragment(None);
@@ -308,8 +308,6 @@ fn is_refused_stream(error: &reqwest::Error) -> bool {
 
 /// The host that reqwest gives to a response without a URL.
 const NO_URL: &str = "no.url.provided.local";
-/// A shorter text occurs in URLs by chance.
-const SHORTEST_SECRET: usize = 6;
 /// The most redirects that are followed within one origin.
 pub(super) const REDIRECTS: usize = 3;
 /// `h2`'s words for RST_STREAM with REFUSED_STREAM, and for a GOAWAY without error from the server

@@ -105,7 +105,9 @@ impl Scheduler {
     }
 
     fn times(&self, ask: &Ask, now: Time) -> Times {
-        let patience = match (ask.deadline, self.settings.max_wait) {
+        // Whoever may not wait at all may still go at once.
+        let max_wait = self.settings.max_wait.map(|most| most.max(AT_ONCE));
+        let patience = match (ask.deadline, max_wait) {
             (Some(deadline), Some(max_wait)) => Some(deadline.min(max_wait)),
             (deadline, max_wait) => deadline.or(max_wait),
         };
@@ -135,9 +137,10 @@ impl Scheduler {
             return Err(Refusal::AllKeysParked { until });
         }
         if times.not_before >= times.deadline {
+            let is_delayed = times.not_before > now;
             return Err(Refusal::Deadline {
-                earliest: Some(times.not_before),
-                reason: Some(Reason::NotBefore),
+                earliest: is_delayed.then_some(times.not_before),
+                reason: is_delayed.then_some(Reason::NotBefore),
             });
         }
         if times.deadline == Time::NEVER {
@@ -226,3 +229,6 @@ impl Scheduler {
         }
     }
 }
+
+/// Whoever may not wait at all is granted within this, or not: a clock's grain.
+const AT_ONCE: Duration = Duration::from_millis(1);

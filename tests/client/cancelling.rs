@@ -160,6 +160,23 @@ async fn a_deadline_covers_waits_and_attempts_and_keeps_the_last_response() {
 }
 
 #[tokio::test(start_paused = true)]
+async fn whoever_may_not_wait_goes_at_once_or_is_told() {
+    let provider = Provider::generous().taking(Duration::from_millis(50));
+    let limiter = unlearned().key_concurrency(1).max_wait(Duration::ZERO);
+    let limiter = limiter.build().unwrap();
+    let client = provider.client([limiter.clone()]);
+    let (first, second) = tokio::join!(client.get(URL).send(), client.get(URL).send());
+    assert_eq!(first.unwrap().status(), 200);
+    assert!(Error::of(&second.unwrap_err()).unwrap().is_deadline());
+    let permit = limiter.try_acquire(Ask::new()).unwrap();
+    assert!(permit.is_some() && limiter.try_acquire(Ask::new()).unwrap().is_none());
+    let none = client.get(URL).with_extension(Deadline(Duration::ZERO));
+    let error = none.send().await.unwrap_err();
+    let text = "its deadline of 0ns ended; nothing was sent";
+    assert_eq!(Error::of(&error).unwrap().to_string(), text);
+}
+
+#[tokio::test(start_paused = true)]
 async fn ten_thousand_requests_dropped_at_random_leave_nothing_behind() {
     let seed = 7;
     let mut rng = SmallRng::seed_from_u64(seed);

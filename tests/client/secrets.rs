@@ -233,6 +233,35 @@ async fn a_key_that_the_server_repeats_in_a_header_reaches_the_application_and_i
 }
 
 #[tokio::test]
+async fn a_key_that_the_server_masks_in_part_is_not_printed_either() {
+    // "Incorrect API key provided: sk-abcde***wxyz", in a header and in the address of a redirect.
+    let server = MockServer::start().await;
+    let secret = "sk-proj-abcdefghijklmnopqrstuvwxyz";
+    let there = "/login?wrong=sk-proj-abcde***wxyz&page=1";
+    let away = ResponseTemplate::new(302).insert_header("location", there);
+    answer(&server, "/v1", away).await;
+    let told = "Incorrect API key provided: sk-proj-abcde***wxyz";
+    let denied = ResponseTemplate::new(400)
+        .insert_header("x-error", told)
+        .set_body_string(told);
+    answer(&server, "/login", denied).await;
+    for key in [ApiKey::bearer(secret), ApiKey::query("api_key", secret)] {
+        let url = format!("{}/v1", server.uri());
+        let reply = client(&limiter(&key)).get(&url).send().await.unwrap();
+        let error = reply.error_for_status_ref().unwrap_err();
+        assert_eq!(reply.url().query(), Some("page=1"));
+        let text = format!("{reply:?} {error} {error:?}");
+        assert!(!text.contains("abcde"), "{text}");
+        assert_eq!(
+            reply.headers()["x-error"],
+            told,
+            "it reaches the application"
+        );
+        assert_eq!(reply.text().await.unwrap(), told);
+    }
+}
+
+#[tokio::test]
 async fn a_key_takes_the_place_of_what_the_caller_gave_in_the_same_place() {
     let server = MockServer::start().await;
     answer(&server, "/v1", ResponseTemplate::new(200)).await;

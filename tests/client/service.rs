@@ -117,6 +117,87 @@ async fn keys_are_put_on_attempts_and_errors_are_paceline_s_own() {
 }
 
 #[tokio::test(start_paused = true)]
+async fn another_host_is_passed_by_without_key_and_gates() {
+    let fake = Fake::default();
+    let limiter = unlearned().key(ApiKey::bearer("s3cret")).ceiling("1/1h");
+    let limiter = limiter
+        .hosts(["api.test", "v2.api.test:8443"])
+        .build()
+        .unwrap();
+    let mut service = LimiterLayer::new(limiter.clone()).layer(fake.clone());
+    let get = |uri: &str| Request::get(uri).body(String::new()).unwrap();
+    let mut reports = Vec::new();
+    for uri in [
+        "http://API.test/a",
+        "http://evil.test/a",
+        "http://api.test.evil.test/a",
+        "http://api.test@evil.test/a",
+        "https://v2.api.test/a",
+    ] {
+        let reply = service.call(get(uri)).await.unwrap();
+        reports.push(reply.extensions().get::<Report>().is_some());
+    }
+    assert_eq!(reports, [true, false, false, false, false]);
+    let seen = fake.seen.lock().unwrap().clone();
+    let has_key = |request: &Request<String>| request.headers().contains_key("authorization");
+    assert_eq!(
+        Vec::from_iter(seen.iter().map(has_key)),
+        [true, false, false, false, false]
+    );
+    // Where a path is all there is the service alone knows the host.
+    let late = service.call(get("/a")).await.unwrap_err();
+    let late = late.downcast_ref::<Error>().unwrap();
+    assert!(late.is_deadline(), "there is one an hour: {late}");
+    // Of two that nobody has named the first one is the key's.
+    let fake = Fake::default();
+    let first = unlearned()
+        .key(ApiKey::query("key", "s3cret"))
+        .build()
+        .unwrap();
+    let mut service = LimiterLayer::new(first).layer(fake.clone());
+    for uri in ["http://api.test/", "http://evil.test/", "https://api.test/"] {
+        service.call(get(uri)).await.unwrap();
+    }
+    assert_eq!(
+        fake.uris(),
+        [
+            "http://api.test/?key=s3cret",
+            "http://evil.test/",
+            "https://api.test/"
+        ]
+    );
+}
+
+#[tokio::test(start_paused = true)]
+async fn one_limiter_twice_acts_once_and_of_two_the_outer_one_repeats() {
+    let fake = Fake::answering(&[503; 20]);
+    let limiter = unlearned().ceiling("1/1s").build().unwrap();
+    let layer = LimiterLayer::new(limiter.clone());
+    let mut twice = layer.layer(layer.layer(fake.clone()));
+    let request = || {
+        Request::get("http://api.test/")
+            .body(String::new())
+            .unwrap()
+    };
+    let reply = twice.call(request()).await.unwrap();
+    let report = reply.extensions().get::<Report>().unwrap().clone();
+    assert_eq!((report.attempts, fake.uris().len()), (4, 4));
+    let other = unlearned().ceiling("1/2s").build().unwrap();
+    let mut two = layer.layer(LimiterLayer::new(other.clone()).layer(fake.clone()));
+    let clock = paceline::client::Clock::new();
+    two.call(request()).await.unwrap();
+    assert_eq!(fake.uris().len(), 8, "one of them repeats");
+    assert!(clock.now().as_secs_f64() >= 6.0, "and both gate");
+    other.close_now();
+    let error = two.call(request()).await.unwrap_err();
+    assert!(
+        error.downcast_ref::<Error>().unwrap().is_closed(),
+        "{error}"
+    );
+    assert_eq!((fake.uris().len(), limiter.depth()), (8, (0, 0)));
+}
+
+#[tokio::test(start_paused = true)]
 async fn being_ready_holds_nothing() {
     let limiter = unlearned().key_concurrency(1).build().unwrap();
     let layer = LimiterLayer::new(limiter.clone());
