@@ -51,37 +51,26 @@ pub(super) async fn peek(response: Response) -> (Response, Bytes) {
     (rebuilt(parts, body, url), slice.freeze())
 }
 
-/// The same response, whose `bill` is settled at the end of its body.
-pub(super) fn billed(response: Response, bill: Bill) -> Response {
-    let url = response.url().clone();
-    let (parts, rest) = http::Response::<Body>::from(response).into_parts();
-    let body = Body::wrap(Whole {
-        read: VecDeque::new(),
-        rest,
-        held: None,
-        ear: None,
-        bill: Some(bill),
-    });
-    rebuilt(parts, body, url)
-}
-
-/// The same response, whose slot is held until the end of its body. An `ear` hears what passes, and
+/// The same response, whose slot is `held` until the end of its body. An `ear` hears what passes, and
 /// a `bill` is settled before the slot is free.
-pub(super) fn holding(
+pub(super) fn accompanied(
     response: Response,
-    claim: Claim,
+    held: Option<Claim>,
     ear: Option<Ear>,
     bill: Option<Bill>,
 ) -> Response {
+    if held.is_none() && bill.is_none() {
+        return response;
+    }
     let url = response.url().clone();
     let (parts, rest) = http::Response::<Body>::from(response).into_parts();
-    if let Some(watch) = claim.watch() {
+    if let Some(watch) = held.as_ref().and_then(Claim::watch) {
         watch.hold_body();
     }
     let body = Body::wrap(Whole {
         read: VecDeque::new(),
         rest,
-        held: Some(claim),
+        held,
         ear,
         bill,
     });

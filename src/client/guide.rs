@@ -28,16 +28,18 @@
 //! Each attempt waits for its turn like a new request, in its old place, and is the same to the
 //! byte but for the key. No attempt comes before the time that the server named. Errors are repeated
 //! three times at most and share a budget (a fifth of what succeeds, and ten per second); refusals ten
-//! times. All of that ends with [`max_wait`](crate::LimiterBuilder::max_wait), five minutes unless
-//! set. [`RetrySettings`](crate::RetrySettings) changes the numbers, [`Replay::Never`] turns it off
-//! for one request. Redirects within the same scheme, host and port are followed, three at most,
+//! times, where those do not count that fell on a key that was used up meanwhile, while others were
+//! served: with them it is sixty. All of that ends with
+//! [`max_wait`](crate::LimiterBuilder::max_wait), five minutes unless set.
+//! [`RetrySettings`](crate::RetrySettings) changes the numbers, [`Replay::Never`] turns it off for one
+//! request. Redirects within the same scheme, host and port are followed, three at most,
 //! each as a request that waits for its turn; any other is given back as the answer that it is.
 //!
 //! A path that is refused for ever, for a feature that your plan lacks, takes the others along for a
 //! few seconds at most: what is refused three times in a row while the same key serves others in
 //! between goes by a rate and waits of its own for an hour, a change says so, and
-//! [`Limiter::explain`] shows it. That holds for a [`Bucket`] that you or the vendor's profile name, else for the method and path (where a part with
-//! a digit stands for any). Where two parts of an API have limits of their own, name a [`Bucket`]
+//! [`Limiter::explain`] shows it. That holds for a [`Bucket`] that you or the vendor's profile name,
+//! else for the method and path (where a part with a digit stands for any). Where two parts of an API have limits of their own, name a [`Bucket`]
 //! for each: what the server tells of one is never taken for the other's.
 //!
 //! A body that can be read only once (a stream, a multipart form of reqwest's) is sent once, whatever
@@ -116,8 +118,9 @@
 //! [`Profile`](crate::Profile), else the host of its first request; a request to any other host goes
 //! past it, without key and without gates. A key in a query is added to the attempt alone: the
 //! response's URL, errors, `Debug`, the `Report`, changes and logs show the address without it, and
-//! a key everywhere by its fingerprint. Where a server repeats it in a header of its answer, that is
-//! marked as sensitive, so printing the response does not show it; a body is yours as it came.
+//! a key everywhere by its fingerprint. Where a server repeats it, or the start of it, in a header of
+//! its answer, that is marked as sensitive, so printing the response does not show it; in the address
+//! of a redirect it is left out. A body is yours as it came: whoever logs bodies logs what is in them.
 //!
 //! A key takes the place of what the request carries in the same header or query parameter, such as
 //! the `Authorization` that an SDK insists on. To send a request with credentials of its own, send it
@@ -128,7 +131,9 @@
 //! no redirect to another host and sends no `Referer`. With a client of your own, reqwest's default
 //! carries keys in headers other than `Authorization`, and in queries, to wherever a redirect leads.
 //!
-//! Middlewares that stand *inside* the limiter see the attempt as it is sent, key and all.
+//! Middlewares that stand *inside* the limiter see the attempt as it is sent, key and all. The layer
+//! of tower goes by the same rules; where the URI of a request has no host, its service alone knows
+//! where the key goes. With [`Limiter::call`] you send it yourself.
 //!
 //! ```
 //! # #[tokio::main(flavor = "current_thread")]

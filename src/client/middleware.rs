@@ -218,17 +218,9 @@ impl Walk<'_> {
                     let too_far = ended.to.filter(|_| self.hops == wire::REDIRECTS);
                     (report.retry_at, report.why) =
                         (retry_at, why.or_else(|| too_far.map(|_| GaveUp::Attempts)));
-                    let response = match claim {
-                        Some(claim) => {
-                            let ear = is_event_stream(&response);
-                            let ear = ear.then(|| Ear::new(self.profile.clone()));
-                            body::holding(response, claim, ear, bill)
-                        }
-                        None => match bill {
-                            Some(bill) => body::billed(response, bill),
-                            None => response,
-                        },
-                    };
+                    let hears = claim.is_some() && is_event_stream(&response);
+                    let ear = hears.then(|| Ear::new(self.profile.clone()));
+                    let response = body::accompanied(response, claim, ear, bill);
                     return Ok(reported(response, report));
                 }
                 (Verdict::Return { why, .. }, Err(error)) => {
