@@ -140,12 +140,15 @@ impl Run<'_> {
     /// What else is worth knowing.
     fn notices(&self, earlier: &Earlier, moved: u64) -> Vec<String> {
         let mut notices = of_output(earlier, moved);
+        let (tally, recorded) = (&self.tally, self.tally.recorded());
+        if self.is_empty() {
+            notices.push("there is no line in the input: is it the right file?".to_owned());
+        }
         let mut say = |count: u64, what: &str| {
             if count > 0 {
                 notices.push(counted(count, what));
             }
         };
-        let (tally, recorded) = (&self.tally, self.tally.recorded());
         let bad = tally.failed.get(&Why::Code(Code::BadLine));
         if (tally.before, tally.sent) == (0, 0) && bad.is_some_and(|bad| *bad == recorded) {
             say(
@@ -194,6 +197,11 @@ impl Run<'_> {
         }
         notices.extend(sender.and_then(|sender| sender.oversized.get()).cloned());
         notices
+    }
+
+    /// Whether the input was read to its end, and nothing was in it.
+    fn is_empty(&self) -> bool {
+        self.stop.is_none() && self.index.lock().counts().lines == 0
     }
 
     /// What the shared store did to this run.

@@ -361,7 +361,10 @@ impl Reply {
             ),
             404 => (
                 thing,
-                format!("nothing is at {url}: check --base-url and the urls of the requests"),
+                format!(
+                    "nothing is at {url}, or nothing of what is asked for there (such as a model): \
+                     check --base-url and the requests"
+                ),
             ),
             405 => (
                 format!("{method} {url}"),

@@ -3,7 +3,8 @@
 use std::io;
 use std::path::{Path, PathBuf};
 
-use super::rows;
+use super::counted::counted;
+use super::input;
 
 /// Why a batch cannot start, or had to stop. What it says is enough to act on.
 #[derive(Debug, thiserror::Error)]
@@ -26,9 +27,9 @@ pub enum Error {
     /// Signals cannot be listened to.
     #[error("cannot listen to signals: {0}")]
     Runtime(#[source] io::Error),
-    /// The input is a table of which no requests can be made.
+    /// No requests can be made of the input: it is no text, or its rows do not fit what is asked.
     #[error("{0}")]
-    Table(String),
+    Unfit(String),
     /// The input cannot be opened.
     #[error("cannot open the input {}: {source}{}", path.display(), to_open(source, path))]
     OpenInput {
@@ -47,8 +48,8 @@ pub enum Error {
     },
     /// An id stands on two lines. Nothing was sent.
     #[error(
-        "{count} custom_id{} of the input stand on two lines, so nothing was sent: {examples}",
-        if *count == 1 { "" } else { "s" }
+        "{} of the input, so nothing was sent: {examples}",
+        counted(*count, "[custom_id stands|custom_ids stand] on two lines")
     )]
     Duplicates {
         /// How many second lines there are.
@@ -156,8 +157,8 @@ pub enum Error {
 impl Error {
     /// Why an input could not be opened.
     pub(crate) fn opening(path: &Path, source: io::Error) -> Self {
-        match rows::fault_in(&source) {
-            Some(fault) => Self::Table(fault),
+        match input::fault_in(&source) {
+            Some(fault) => Self::Unfit(fault),
             None => Self::OpenInput {
                 path: path.to_owned(),
                 source,
@@ -167,8 +168,8 @@ impl Error {
 
     /// Why an input could not be read beyond this line.
     pub(crate) fn reading(line: u32, source: io::Error) -> Self {
-        match rows::fault_in(&source) {
-            Some(fault) => Self::Table(fault),
+        match input::fault_in(&source) {
+            Some(fault) => Self::Unfit(fault),
             None => Self::ReadInput { line, source },
         }
     }

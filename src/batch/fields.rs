@@ -276,6 +276,9 @@ fn json(text: &str, error: &serde_json::Error) -> BadLine {
             let end = text.rfind(" at line ").unwrap_or(text.len());
             format!("it has a wrong field: {}", &text[..end])
         }
+        (serde_json::error::Category::Eof, _) => {
+            "its JSON has no end: a request is one whole line (`jq -c` makes such lines)".to_owned()
+        }
         _ => format!("it is not JSON from column {} on", error.column()),
     })
 }

@@ -149,14 +149,26 @@ impl Head<'_> {
     }
 }
 
+/// What is wrong with an input, or with what is to be made of it: nothing that another try would
+/// mend.
+#[derive(Debug, thiserror::Error)]
+#[error("{0}")]
+struct Fault(String);
+
+/// A fault as an error of reading.
+pub(super) fn fault(said: impl Into<String>) -> io::Error {
+    io::Error::other(Fault(said.into()))
+}
+
+/// What is wrong with an input, if that is why it could not be read.
+pub(super) fn fault_in(error: &io::Error) -> Option<String> {
+    let inner = error.get_ref()?.downcast_ref::<Fault>()?;
+    Some(inner.to_string())
+}
+
 fn text_of(line: &[u8], first: bool) -> io::Result<Range<usize>> {
-    if first && (line.starts_with(&[0xff, 0xfe]) || line.starts_with(&[0xfe, 0xff])) {
-        return Err(io::Error::other(
-            "the input is UTF-16: convert it to UTF-8 (iconv does it)",
-        ));
-    }
-    if let Some(what_to_do) = packed::packed_unawares(line).filter(|_| first) {
-        return Err(io::Error::other(what_to_do));
+    if let Some(what_to_do) = packed::no_text(line).filter(|_| first) {
+        return Err(fault(what_to_do));
     }
     let start = if first && line.starts_with(BOM) {
         BOM.len()

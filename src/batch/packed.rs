@@ -131,16 +131,26 @@ fn said(error: &FrameDecoderError) -> io::Error {
     io::Error::other("it is broken, or no zstd")
 }
 
-/// What a file whose name does not say so begins with, and what to do about it.
-pub(crate) fn packed_unawares(start: &[u8]) -> Option<&'static str> {
+/// What a file is that begins like no text, and what to do about it.
+pub(crate) fn no_text(start: &[u8]) -> Option<&'static str> {
     if start.starts_with(GZIP) {
         Some("the input is gzip: end its name in .gz, or pipe it through gunzip -c")
     } else if start.starts_with(ZSTD) {
         Some("the input is zstd: end its name in .zst, or pipe it through zstd -dc")
+    } else if start.starts_with(ZIP) {
+        Some("the input is a zip file or a spreadsheet: unpack it, or save it as CSV with UTF-8")
+    } else if UTF_16.iter().any(|mark| start.starts_with(mark)) {
+        Some("the input is UTF-16: save it as UTF-8 (iconv -f UTF-16 -t UTF-8 does it)")
     } else {
         None
     }
 }
+
+/// How a zip file begins (APPNOTE 4.3.7), and every spreadsheet of today with it.
+const ZIP: &[u8] = b"PK\x03\x04";
+
+/// The byte order marks of UTF-16.
+const UTF_16: [&[u8]; 2] = [b"\xff\xfe", b"\xfe\xff"];
 
 /// RFC 1952, section 2.3.1.
 const GZIP: &[u8] = b"\x1f\x8b";

@@ -13,7 +13,8 @@ use crate::scheduler::events::Fingerprint;
 use super::board::Board;
 use super::counted::counted;
 use super::options::Show;
-use super::summary::{Grouped, Rounded};
+use super::screen;
+use super::summary::{Grouped, Reasons, Rounded};
 use super::tally::Tally;
 
 /// What a run shows while it goes on.
@@ -106,6 +107,9 @@ impl Progress {
                 main.set_position(done);
                 main.set_message(text(status, done, self.total, rate, time_left));
                 let lines = more_lines(status, now);
+                for line in keys.split_off(keys.len().min(lines.len())) {
+                    all.remove(&line);
+                }
                 while keys.len() < lines.len() {
                     let line = ProgressBar::new_spinner().with_style(plain());
                     keys.push(all.add(line));
@@ -120,7 +124,7 @@ impl Progress {
     /// Says something beside it.
     pub(crate) fn note(&self, text: &str) {
         match &self.form {
-            Form::Bar { all, .. } if all.println(text).is_ok() => {}
+            Form::Bar { all, .. } if all.println(on_screen(text)).is_ok() => {}
             Form::Objects => eprintln!("{}", json!({ "note": text })),
             _ => eprintln!("paceline run: {text}"),
         }
@@ -170,6 +174,14 @@ impl Form {
             main,
             keys: Vec::new(),
         }
+    }
+}
+
+/// A text that is wider than the terminal, on several lines of it.
+fn on_screen(text: &str) -> String {
+    match screen::columns() {
+        Some(columns) => screen::wrapped(text, columns, NOTE),
+        None => text.to_owned(),
     }
 }
 
@@ -248,9 +260,24 @@ fn keys_of(status: &Status<'_>) -> Vec<(Fingerprint, u64)> {
     keys
 }
 
-/// What stands below the first line: the priorities that wait, if there are several, and the keys.
+/// What stands below the first line: what has failed, the priorities that wait, if there are
+/// several, and the keys.
 fn more_lines(status: &Status<'_>, now: Time) -> Vec<String> {
     let mut lines = Vec::new();
+    if status.tally.all_failed() > 0 {
+        let failed = status.tally.failed.iter();
+        let failed = failed
+            .map(|(why, count)| (why.to_string(), *count))
+            .collect();
+        let failed = Reasons(status.tally.all_failed(), &failed).to_string();
+        let shown: String = failed.chars().take(REASONS).collect();
+        let more = if shown.len() < failed.len() {
+            "…"
+        } else {
+            ""
+        };
+        lines.push(format!("failed  {shown}{more}"));
+    }
     if status.classes.len() > 1 {
         let shown = status.classes.iter().take(CLASSES);
         let shown: Vec<_> = shown
@@ -298,6 +325,12 @@ const HALF_A_MINUTE: Duration = Duration::from_secs(30);
 /// Longer names of keys are cut off.
 const NAME: usize = 22;
 
+/// What a note that needs several lines is indented by.
+const NOTE: usize = 2;
+
+/// More of the reasons of failures would not fit on a line.
+const REASONS: usize = 66;
+
 /// More would not fit on a line.
 const CLASSES: usize = 4;
 
@@ -309,6 +342,8 @@ mod tests {
     use super::*;
     use crate::feedback::Fault;
     use crate::scheduler::events::{Because, Change, What};
+
+    use super::super::tally::Why;
 
     fn at(seconds: f64) -> Time {
         Time::from_secs_f64(seconds)
@@ -383,6 +418,10 @@ mod tests {
         board.on_change(&change(9, parked(at(5.0))), Time::START);
         board.on_change(&change(8, What::Retired(Fault::Revoked)), Time::START);
         let names = BTreeMap::from([(key(10), "OPENAI_API_KEY_OF_THE_TEAM".to_owned())]);
+        let mut failed = tally.clone();
+        failed.failed = [(Why::Status(500), 3), (Why::Status(400), 1_200)].into();
+        let lines = more_lines(&status(&failed, &board, &names), at(10.0));
+        assert_eq!(lines[0], "failed  1,203: 400 x 1,200, 500 x 3");
         let lines = more_lines(&status(&tally, &board, &names), at(10.0));
         assert_eq!(lines[0], "waiting by priority  2 at 85, 7 at 50");
         let lines = &lines[1..];

@@ -475,7 +475,8 @@ mod tests {
     #[test]
     fn a_bad_line_says_which_field_is_wrong() {
         for (line, part) in [
-            ("{\"url\":", "not JSON from column"),
+            ("{\"url\":", "its JSON has no end"),
+            ("{url", "not JSON from column"),
             ("[1]", "an array, not an object"),
             ("\"a\"", "not an object"),
             (r#"{"url":"/a","boddy":{}}"#, "`boddy`: is `body` meant?"),

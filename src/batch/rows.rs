@@ -10,9 +10,10 @@ use std::path::Path;
 use serde::de::IgnoredAny;
 
 use super::fields::FAULT;
+use super::input::{fault, fault_in};
 use super::packed::Unpacked;
 use super::request;
-use super::table::{Fault, Table, fault};
+use super::table::Table;
 
 /// What each row of a table asks for. `{{column}}` stands for what the row has in that column.
 #[derive(Clone, Debug)]
@@ -31,7 +32,7 @@ pub struct Rows {
 pub enum RowsError {
     /// The body is no JSON.
     #[error(
-        "the body for rows is not JSON ({0}): a text that holds a column is \"{{{{column}}}}\", with its quotes"
+        "--body is not JSON ({0}): a text that holds a column is \"{{{{column}}}}\", with its quotes"
     )]
     Body(serde_json::Error),
     /// The method is none.
@@ -176,12 +177,6 @@ pub(crate) fn open(path: &Path, rows: Option<&Rows>) -> io::Result<Box<dyn Read 
     Ok(Box::new(lines))
 }
 
-/// What is wrong with a table or a template, if that is why it could not be read.
-pub(crate) fn fault_in(error: &io::Error) -> Option<String> {
-    let inner = error.get_ref()?.downcast_ref::<Fault>()?;
-    Some(inner.to_string())
-}
-
 /// A fault of the table of this name.
 fn named_in(name: &str, error: io::Error) -> io::Error {
     fault_in(&error).map_or(error, |said| fault(format!("{name}: {said}")))
@@ -291,7 +286,10 @@ impl<R: Read> Lines<R> {
         }
         let mut fields = Vec::with_capacity(self.columns);
         for field in &self.row {
-            fields.push(std::str::from_utf8(field).map_err(|_| "the row is not UTF-8".to_owned())?);
+            fields.push(
+                std::str::from_utf8(field)
+                    .map_err(|_| "the row is not UTF-8: save the table as UTF-8".to_owned())?,
+            );
         }
         let id = self.id.map(|id| fields[id]);
         if id.is_some_and(|id| id.trim().is_empty()) {
@@ -500,7 +498,7 @@ fn alike(columns: &[String]) -> String {
 fn broken(error: csv::Error) -> io::Error {
     match error.into_kind() {
         csv::ErrorKind::Io(error) => error,
-        csv::ErrorKind::Utf8 { .. } => fault("its first row is not UTF-8"),
+        csv::ErrorKind::Utf8 { .. } => fault("its first row is not UTF-8: save it as UTF-8"),
         kind => fault(format!("it is no table: {kind:?}")),
     }
 }

@@ -34,6 +34,9 @@ pub(crate) struct Signals {
     terminate: tokio::signal::unix::Signal,
     /// None if the parent has it ignored, as nohup does: then it is not ours to hear.
     hangup: Option<tokio::signal::unix::Signal>,
+    /// Held, so that it does not end the process: the write that is too large fails, too, and that
+    /// is told.
+    _too_large: Option<tokio::signal::unix::Signal>,
 }
 
 #[cfg(unix)]
@@ -52,6 +55,7 @@ impl Signals {
             interrupt,
             terminate,
             hangup,
+            _too_large: SIGXFSZ.and_then(|number| signal(SignalKind::from_raw(number)).ok()),
         })
     }
 
@@ -64,6 +68,14 @@ impl Signals {
         }
     }
 }
+
+/// The signal for a file that has become larger than `ulimit -f` allows, where its number is known.
+#[cfg(unix)]
+const SIGXFSZ: Option<i32> = if cfg!(any(target_os = "linux", target_os = "macos")) {
+    Some(25)
+} else {
+    None
+};
 
 #[cfg(unix)]
 async fn heard(signal: &mut Option<tokio::signal::unix::Signal>) {

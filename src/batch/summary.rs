@@ -10,6 +10,7 @@ use crate::scheduler::mode::Observed;
 
 use super::counted::counted;
 use super::ids::Counts;
+use super::screen;
 use super::signals::Signal;
 use super::tally::{Tally, Why};
 
@@ -197,6 +198,12 @@ impl Summary {
 }
 
 impl Summary {
+    /// The table as a terminal of so many columns shows it best.
+    #[must_use]
+    pub fn on_screen(&self, columns: usize) -> String {
+        screen::wrapped(&self.to_string(), columns, NAMES + 2)
+    }
+
     /// How all attempts ended, in words.
     fn answers(&self) -> String {
         let mut reasons = self.answered_by.clone();
@@ -211,7 +218,7 @@ impl Summary {
 
 impl fmt::Display for Summary {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let mut row = |name: &str, value: &dyn fmt::Display| writeln!(f, "{name:<12}  {value}");
+        let mut row = |name: &str, value: &dyn fmt::Display| writeln!(f, "{name:<NAMES$}  {value}");
         if self.done_before > 0 {
             row("done before", &Grouped(self.done_before))?;
         }
@@ -331,7 +338,8 @@ impl fmt::Display for Rounded {
     }
 }
 
-struct Reasons<'a>(u64, &'a BTreeMap<String, u64>);
+/// How many, and of which reason how many.
+pub(crate) struct Reasons<'a>(pub(crate) u64, pub(crate) &'a BTreeMap<String, u64>);
 
 impl fmt::Display for Reasons<'_> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
@@ -359,6 +367,9 @@ impl fmt::Display for Shares<'_> {
         Ok(())
     }
 }
+
+/// How wide the names of rows are.
+const NAMES: usize = 12;
 
 /// More would hide the rest.
 const SHOWN_CAUSES: usize = 3;

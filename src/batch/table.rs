@@ -6,6 +6,9 @@
 
 use std::io::{self, Read};
 
+use super::input::fault;
+use super::packed;
+
 /// A table that is read.
 pub(super) struct Table<R> {
     source: R,
@@ -14,6 +17,7 @@ pub(super) struct Table<R> {
     last: u8,
     /// A carriage return that may belong to a newline.
     held: bool,
+    begun: bool,
     ended: bool,
 }
 
@@ -25,6 +29,7 @@ impl<R: Read> Table<R> {
             quotes: Quotes::new(separator),
             last: b'\n',
             held: false,
+            begun: false,
             ended: false,
         }
     }
@@ -38,6 +43,11 @@ impl<R: Read> Read for Table<R> {
         let mut given = 0;
         while given == 0 && !self.ended {
             let read = self.source.read(&mut chunk[..most])?;
+            if !std::mem::replace(&mut self.begun, true)
+                && let Some(what_to_do) = packed::no_text(&chunk[..read])
+            {
+                return Err(fault(what_to_do));
+            }
             let quotes = &mut self.quotes;
             let mut give = |byte| {
                 buffer[given] = byte;
@@ -162,17 +172,6 @@ impl Quotes {
             self.line
         ))
     }
-}
-
-/// What is wrong with a table, or with what is to be made of its rows: nothing that another try
-/// would mend.
-#[derive(Debug, thiserror::Error)]
-#[error("{0}")]
-pub(super) struct Fault(pub(super) String);
-
-/// A fault as an error of reading.
-pub(super) fn fault(said: impl Into<String>) -> io::Error {
-    io::Error::other(Fault(said.into()))
 }
 
 /// One read of a table.

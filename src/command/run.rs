@@ -166,7 +166,10 @@ pub(crate) fn run(args: Args) -> ExitCode {
     match outcome {
         Ok(outcome) => {
             match form {
-                Form::Table => eprint!("{}", outcome.summary),
+                Form::Table => match batch::columns() {
+                    Some(columns) => eprint!("{}", outcome.summary.on_screen(columns)),
+                    None => eprint!("{}", outcome.summary),
+                },
                 Form::Json => match serde_json::to_string(&outcome.summary) {
                     Ok(line) => eprintln!("{line}"),
                     Err(error) => eprintln!("paceline run: cannot print the summary: {error}"),
@@ -329,6 +332,12 @@ impl Args {
 
     /// What rows ask for, if the input is a table.
     fn rows(&self) -> Result<Option<Rows>, String> {
+        if self.input.is_dir() {
+            return Err(format!(
+                "{} is a folder: name the file of requests in it",
+                self.input.display()
+            ));
+        }
         let table = Rows::is_table(&self.input);
         let Some(url) = self.url.clone() else {
             if table {
@@ -362,7 +371,7 @@ impl Args {
             (Some(body), None) if is_name_of_file(body) => format!(
                 "--body {body} is the name of a file, not JSON: --body @{body} takes what is in it"
             ),
-            (_, Some(path)) => format!("--body @{path}: {error}"),
+            (_, Some(path)) => format!("in {path}: {error}"),
             _ => error.to_string(),
         })?;
         let rows = match file {

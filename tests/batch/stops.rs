@@ -28,7 +28,10 @@ fn html() -> Answer {
 fn a_slip_burns_some_lines_only_and_the_mended_command_does_them_too() {
     let wrong: [(Answer, &str); 5] = [
         (Answer::json(403, "{\"error\":\"no\"}"), "--key-env NAME"),
-        (Answer::json(404, "{}"), "/v1/x: check --base-url"),
+        (
+            Answer::json(404, "{}"),
+            "/v1/x, or nothing of what is asked for",
+        ),
         (Answer::json(405, "{}"), "/v1/x takes no POST"),
         (Answer::json(401, "{}"), "--key-env NAME"),
         (html(), "(\u{201c}Welcome\u{201d})"),

@@ -124,6 +124,10 @@ fn a_table_that_is_broken_is_refused_whole_and_leaves_no_file() {
             ["on line 3", "written twice"],
         ),
         ("id;prompt\n1;a\n", ["`id;prompt`", "with commas"]),
+        (
+            "PK\u{3}\u{4}…",
+            ["prompts.csv: ", "a spreadsheet: unpack it, or save it"],
+        ),
         ("", ["it is empty", "names the columns"]),
         ("id,prompt\n", ["no row", "names the columns"]),
         (
@@ -161,7 +165,7 @@ fn a_body_in_a_file_is_named_with_the_place_of_its_fault() {
         fs::write(&path, text).expect("written");
         let end = Ended::of(of_table(&batch, "prompts.csv", TABLE.as_bytes()));
         assert_eq!(end.code(), 2, "{}", end.stderr);
-        for part in [&format!("--body {body}"), place] {
+        for part in [&path.display().to_string(), "--body", place] {
             assert!(end.stderr.contains(part), "{part} is not in {}", end.stderr);
         }
     }

@@ -211,6 +211,40 @@ fn an_output_that_cannot_be_made_says_what_is_missing() {
 }
 
 #[test]
+fn an_input_without_a_line_is_said_to_have_none() {
+    let server = server();
+    let end = Batch::new("\n\n", &server.url()).run();
+    assert_eq!((end.code(), server.count()), (0, 0));
+    assert!(
+        end.stderr.contains("there is no line in the input"),
+        "{}",
+        end.stderr
+    );
+}
+
+#[cfg(unix)]
+#[test]
+fn a_file_that_may_grow_no_further_ends_the_run_and_not_the_process() {
+    // The signal for it did, and nothing was said.
+    let server = server();
+    let input: String = (0..60).map(|n| format!("{{\"url\":\"/{n}\"}}\n")).collect();
+    let batch = Batch::new(&input, &server.url());
+    let whole = batch.command();
+    let mut command = Command::new("sh");
+    command.args(["-c", "ulimit -f 4; exec \"$@\"", "sh"]);
+    command.arg(whole.get_program()).args(whole.get_args());
+    let end = Ended::of(command);
+    assert_eq!(end.code(), 1, "{}", end.stderr);
+    assert!(
+        end.stderr.contains("run the same command again"),
+        "{}",
+        end.stderr
+    );
+    let end = batch.run();
+    assert_eq!((end.code(), batch.ids().len()), (0, 60), "{}", end.stderr);
+}
+
+#[test]
 fn a_method_that_looks_like_a_mistake_is_not_sent() {
     let server = server();
     let input = "{\"url\":\"/a\",\"method\":\"PSOT\"}\n{\"url\":\"/b\",\"method\":\"purge\"}\n";

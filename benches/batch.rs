@@ -1,0 +1,238 @@
+//! What a batch costs: the processor time of a request and the memory of a run, `paceline run` against
+//! `paceline mock`, beside a bare reqwest loop that sends the same bodies to the same server.
+//!
+//! `cargo bench --features cli --bench batch` runs 10,000 lines, then 1,000,000 of 100 bytes and
+//! 100,000 of 20 KB; `-- LINES BYTES` a run of your own. Each process is measured apart, the server
+//! too: user and system time from `/proc`, in steps of 10 ms, and the most memory it had. So it needs
+//! Linux. The bars, on a machine that has little else to do: at most 60 µs a request for lines of
+//! 100 bytes, and at most 8 MiB and 24 bytes a line above the run of 10,000 lines of the same size.
+
+use std::error::Error;
+use std::fs::{self, File};
+use std::io::{BufRead, BufReader, BufWriter, Write};
+use std::path::Path;
+use std::process::{Child, Command, Stdio};
+use std::thread;
+use std::time::Duration;
+
+use futures_util::StreamExt;
+
+fn main() -> Result<(), Box<dyn Error>> {
+    let arguments: Vec<String> = std::env::args().skip(1).collect();
+    let words: Vec<&str> = arguments.iter().map(String::as_str).collect();
+    match words[..] {
+        ["bare", url, lines, bytes] => return bare(url, lines.parse()?, bytes.parse()?),
+        // `cargo test --benches` runs this too, and does not want minutes of it.
+        [] => return Ok(()),
+        _ => {}
+    }
+    let numbers: Vec<usize> = words.iter().filter_map(|word| word.parse().ok()).collect();
+    let sizes = match numbers[..] {
+        [lines, bytes] => vec![(lines, bytes)],
+        _ => SIZES.to_vec(),
+    };
+    println!(
+        "{:>9} {:>6}  {:<9} {:>8} {:>8} {:>8} {:>9} {:>9}",
+        "lines", "bytes", "process", "user", "system", "seconds", "µs each", "peak MiB"
+    );
+    for (lines, bytes) in sizes {
+        compare(lines, bytes)?;
+    }
+    Ok(())
+}
+
+/// One run of each, over as many lines.
+fn compare(lines: usize, bytes: usize) -> Result<(), Box<dyn Error>> {
+    let folder = tempfile::tempdir()?;
+    let (input, output) = (
+        folder.path().join("in.jsonl"),
+        folder.path().join("out.jsonl"),
+    );
+    write_input(&input, lines, bytes)?;
+    let scenario = folder.path().join("fast.toml");
+    fs::write(&scenario, FAST)?;
+    let row = |name: &str, used: &Used| {
+        let each = (used.user + used.system) / lines as f64 * 1e6;
+        let peak = used.peak as f64 / f64::from(1 << 20);
+        println!(
+            "{lines:>9} {bytes:>6}  {name:<9} {:>8.2} {:>8.2} {:>8.1} {each:>9.1} {peak:>9.1}",
+            used.user, used.system, used.seconds
+        );
+    };
+    for (name, command) in [
+        ("paceline", &run as &dyn Fn(&str) -> Command),
+        ("reqwest", &|base: &str| {
+            let mut command = Command::new(std::env::current_exe().expect("it runs"));
+            command.args(["bare", base, &lines.to_string(), &bytes.to_string()]);
+            command
+        }),
+    ] {
+        let mut server = Server::open(&scenario)?;
+        let mut command = command(&server.base);
+        if name == "paceline" {
+            command.arg(&input).arg("-o").arg(&output);
+        }
+        row(name, &Used::by(command.spawn()?)?);
+        let peak = peak(&format!("/proc/{}", server.child.id()));
+        server.child.kill()?;
+        let used = Used::by(server.child)?;
+        row("(server)", &Used { peak, ..used });
+    }
+    let records = BufReader::new(File::open(&output)?).lines().count();
+    if records != lines {
+        return Err(format!("{records} records of {lines} lines").into());
+    }
+    Ok(())
+}
+
+fn run(base: &str) -> Command {
+    let mut command = Command::new(env!("CARGO_BIN_EXE_paceline"));
+    command
+        .args(["run", "--progress", "never", "--base-url", base])
+        .stderr(Stdio::null());
+    command
+}
+
+/// The same bodies by reqwest alone, as many at once as a careful script has.
+fn bare(url: &str, lines: usize, bytes: usize) -> Result<(), Box<dyn Error>> {
+    let runtime = tokio::runtime::Builder::new_current_thread()
+        .enable_all()
+        .build()?;
+    let client = reqwest::Client::new();
+    let url = reqwest::Url::parse(url)?.join("/v1/work")?;
+    let pad = bytes::Bytes::from(body(bytes));
+    let served = runtime.block_on(async {
+        let sends = futures_util::stream::iter(0..lines).map(|_| async {
+            let request = client.post(url.clone()).body(pad.clone());
+            let reply = request
+                .header("content-type", "application/json")
+                .send()
+                .await?;
+            reply.error_for_status()?.bytes().await
+        });
+        let mut sends = sends.buffer_unordered(AT_ONCE);
+        let mut served = 0;
+        while let Some(sent) = sends.next().await {
+            served += usize::from(sent.is_ok());
+        }
+        served
+    });
+    match served == lines {
+        true => Ok(()),
+        false => Err(format!("{served} of {lines} were served").into()),
+    }
+}
+
+fn body(bytes: usize) -> String {
+    let pad = "x".repeat(bytes.saturating_sub(AROUND));
+    format!("{{\"pad\":\"{pad}\"}}")
+}
+
+fn write_input(path: &Path, lines: usize, bytes: usize) -> Result<(), Box<dyn Error>> {
+    let body = body(bytes);
+    let mut file = BufWriter::with_capacity(1 << 20, File::create(path)?);
+    for line in 0..lines {
+        writeln!(
+            file,
+            "{{\"custom_id\":\"{line:07}\",\"url\":\"/v1/work\",\"body\":{body}}}"
+        )?;
+    }
+    file.flush()?;
+    Ok(())
+}
+
+/// A provider without limits, in a process of its own.
+struct Server {
+    child: Child,
+    base: String,
+}
+
+impl Server {
+    fn open(scenario: &Path) -> Result<Self, Box<dyn Error>> {
+        let mut child = Command::new(env!("CARGO_BIN_EXE_paceline"))
+            .arg("mock")
+            .arg(scenario)
+            .stdout(Stdio::piped())
+            .stderr(Stdio::null())
+            .spawn()?;
+        let mut line = String::new();
+        let told = child.stdout.take().ok_or("stdout was piped")?;
+        BufReader::new(told).read_line(&mut line)?;
+        let base = line.trim().to_owned();
+        Ok(Self { child, base })
+    }
+}
+
+/// What a process has used from its start to its end.
+#[derive(Default)]
+struct Used {
+    user: f64,
+    system: f64,
+    seconds: f64,
+    peak: u64,
+}
+
+impl Used {
+    /// Waits for its end. What it has used can be read until somebody asks how it ended.
+    fn by(mut child: Child) -> Result<Self, Box<dyn Error>> {
+        let folder = format!("/proc/{}", child.id());
+        let start = uptime()?;
+        let mut used = Self::default();
+        loop {
+            let stat = fs::read_to_string(format!("{folder}/stat"))?;
+            // Behind the name, which may hold anything.
+            let fields: Vec<&str> = stat.rsplit(')').next().unwrap_or("").split(' ').collect();
+            let ticks = |at: usize| fields[at].parse::<f64>();
+            (used.user, used.system) = (ticks(12)? / TICKS, ticks(13)? / TICKS);
+            used.peak = used.peak.max(peak(&folder));
+            if fields[1] == "Z" {
+                break;
+            }
+            thread::sleep(LOOK);
+        }
+        used.seconds = uptime()? - start;
+        let status = child.wait()?;
+        match status.code() {
+            Some(0) | None => Ok(used),
+            Some(code) => Err(format!("it ended with {code}").into()),
+        }
+    }
+}
+
+/// The most memory that a process had so far, in bytes.
+fn peak(folder: &str) -> u64 {
+    let status = fs::read_to_string(format!("{folder}/status")).unwrap_or_default();
+    let line = status.lines().find_map(|line| line.strip_prefix("VmHWM:"));
+    let kilobytes = line.and_then(|line| line.trim().strip_suffix(" kB")?.parse::<u64>().ok());
+    kilobytes.unwrap_or(0) * 1024
+}
+
+/// Seconds since the machine was started: clocks are not to be read in this crate.
+fn uptime() -> Result<f64, Box<dyn Error>> {
+    let text = fs::read_to_string("/proc/uptime")?;
+    Ok(text.split(' ').next().unwrap_or_default().parse()?)
+}
+
+/// Lines, and bytes in the body of each. 100,000 of 20 KB are 2 GB; ten times as many show nothing
+/// more, and need 20 GB.
+const SIZES: [(usize, usize); 4] = [
+    (10_000, 100),
+    (1_000_000, 100),
+    (10_000, 20_000),
+    (100_000, 20_000),
+];
+
+/// It answers at once, and refuses nothing.
+const FAST: &str = "[provider]\nlatency = \"0ms\"\nlimits = []\n\n[load]\nrequests = 1\n";
+
+/// As many requests of the bare loop are in flight.
+const AT_ONCE: usize = 64;
+
+/// What stands around the pad of a body.
+const AROUND: usize = 10;
+
+/// The unit of times in `/proc`, on every Linux of today.
+const TICKS: f64 = 100.0;
+
+/// Memory that comes and goes in less is not seen, but its peak is.
+const LOOK: Duration = Duration::from_millis(20);
