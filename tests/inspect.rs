@@ -144,6 +144,11 @@ fn one_time_is_told_for_a_request_and_for_those_after_it() {
         .map(|(_, time)| time.split('m').next().unwrap().to_owned())
         .collect();
     assert_eq!(times, ["30", "30"], "{page}");
+    // Half an hour is longer than a program's request waits unless told otherwise.
+    assert!(
+        page.contains("a program gets this answer at once"),
+        "{page}"
+    );
 }
 
 #[test]

@@ -154,7 +154,17 @@ fn floor(
 ) -> Option<Duration> {
     let own = &vendor.own;
     let now = found.tally.now.div_euclid(1_000_000_000);
+    // A header that names minutes or more was reckoned; seconds, or a field of the body, are the pause
+    // that the same server asks for after any refusal (Infura, Gemini).
+    let is_reckoned = wait.is_some_and(|wait| {
+        let header = matches!(
+            wait.source,
+            WaitSource::VendorHeader | WaitSource::RetryAfter
+        );
+        header && wait.delay >= LEAST_RECKONED
+    });
     match class {
+        Class::QuotaExhausted if is_reckoned => None,
         Class::QuotaExhausted if own.anchor != Anchor::None => {
             classify::returns_at(own.anchor, now)
         }
@@ -181,6 +191,9 @@ fn floor(
         _ => None,
     }
 }
+
+/// Pauses after any refusal are shorter: 30 s at Infura, 31 s at Gemini.
+const LEAST_RECKONED: Duration = Duration::from_secs(60);
 
 /// Nanoseconds since 1970, saturated.
 fn nanos(time: SystemTime) -> i64 {

@@ -414,6 +414,21 @@ fn long_quotas_come_back_at_the_vendors_midnight() {
     assert_eq!(said.floor.map(|floor| floor.as_secs()), Some(12 * 3600));
 }
 
+// Xero's day is any 24 hours, and its Retry-After says when the first call of them is forgotten:
+// waiting for midnight instead lost up to a day.
+#[test]
+fn a_header_that_says_when_a_day_is_over_is_believed_and_a_few_seconds_are_not() {
+    let xero = Profile::by_name("xero").unwrap();
+    let day = |wait| {
+        let headers = [("X-Rate-Limit-Problem", "day"), ("Retry-After", wait)];
+        let said = read_as(&xero, 429, &headers, "");
+        assert_eq!(said.class, Class::QuotaExhausted);
+        said.floor.map(|floor| floor.as_secs())
+    };
+    assert_eq!(day("3600"), None);
+    assert_eq!(day("30"), Some(12 * 3600));
+}
+
 #[test]
 fn what_a_message_names_does_not_override_what_a_header_told() {
     let body = r#"{"error":{"message":"Rate limit reached on requests per min (RPM): Limit 3, Used 3, Requested 1. Please try again in 20s.","code":"rate_limit_exceeded"}}"#;

@@ -4,6 +4,7 @@ use std::fmt::Write;
 use std::time::Duration;
 
 use http::StatusCode;
+use paceline::config::Settings;
 use paceline::feedback::{
     Cause, Class, Clock, Dimension, Fault, Feedback, Profile, Reading, WaitSource,
 };
@@ -176,6 +177,16 @@ fn next(page: &mut String, said: &Feedback) {
             &format!("a GET, or what may be repeated: {}", fate(next.repeatable)),
         );
         line(page, "", &format!("a POST: {}", fate(next.once)));
+    }
+    if let (Fate::Again(wait), Some(most)) = (next.repeatable, Settings::default().max_wait)
+        && wait > most
+    {
+        let text = format!(
+            "`paceline run` waits so long; a program gets this answer at once, unless its max_wait \
+             is longer than {}",
+            time(most)
+        );
+        line(page, "", &text);
     }
     let others = match next.others {
         Some(wait) if wait.is_zero() => "the next request on this key goes at once".to_owned(),

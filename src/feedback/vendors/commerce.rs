@@ -32,12 +32,16 @@ pub(super) static ROWS: &[Vendor] = &[
         name: "shopify",
         hosts: &["*.myshopify.com"],
         notes: "`32/40` is used of limit, a bucket that leaks. GraphQL tells its bucket in every body \
-                and refuses with status 200; the wait follows from the cost and the refill.",
+                and refuses with status 200; the wait follows from the cost and the refill. \
+                430 is its bot protection.",
         headers: &[header(
             "x-shopify-shop-api-call-limit",
             Meaning::Whole(REQUESTS, Form::UsedOfLimit),
         )],
         own: Own {
+            // Its bot protection: no limit, and often gone at the next attempt ("Shopify Security
+            // Rejection" in its list of response codes; shopify_graphql 38, shopify-api-js 1030).
+            statuses: &[(430, Says::Transient)],
             fields: &[
                 Field {
                     path: ".extensions.cost.throttleStatus.maximumAvailable",
