@@ -164,22 +164,11 @@ impl Sends {
     /// How many entries come before the place that is asked for. Nearly all questions are about the
     /// latest sends, so the search begins there.
     fn place(&self, is_before: impl Fn(&Entry) -> bool) -> usize {
-        let (mut low, mut high, mut step) = (0, self.entries.len(), 1);
-        while low < high {
-            let probe = high.saturating_sub(step).max(low);
-            if is_before(&self.entries[probe]) {
-                low = probe + 1;
-                step = (high - low).div_ceil(2);
-            } else {
-                high = probe;
-                step = if low == 0 {
-                    2 * step
-                } else {
-                    (high - low).div_ceil(2)
-                };
-            }
+        let (older, newer) = self.entries.as_slices();
+        match newer.first() {
+            Some(first) if is_before(first) => older.len() + latest_place(newer, is_before),
+            _ => latest_place(older, is_before),
         }
-        low
     }
 
     fn total_before(&self, index: usize) -> f64 {
@@ -216,6 +205,21 @@ impl Sends {
         }
         self.entries.extend(fresh);
     }
+}
+
+/// How many entries come before a place, found from the end on.
+fn latest_place(entries: &[Entry], is_before: impl Fn(&Entry) -> bool) -> usize {
+    let (mut high, mut step) = (entries.len(), 1);
+    while high > 0 {
+        let probe = high.saturating_sub(step);
+        if is_before(&entries[probe]) {
+            let within = &entries[probe + 1..high];
+            return probe + 1 + within.partition_point(is_before);
+        }
+        high = probe;
+        step *= 2;
+    }
+    0
 }
 
 /// Sums of floats are compared with this much room.

@@ -1,7 +1,5 @@
 //! The estimators of one key.
 
-use std::collections::HashMap;
-
 use crate::scheduler::concurrency::{Aimd, Cap, Concurrency, Controller, Fixed, Gradient, Room};
 use crate::scheduler::names::Names;
 use crate::scheduler::quota::Ledger;
@@ -11,8 +9,8 @@ use crate::scheduler::resume::SlowResume;
 #[derive(Debug)]
 pub(super) struct KeyControl {
     pub(super) default_ledger: Ledger,
-    /// The ledgers of named buckets.
-    pub(super) ledgers: HashMap<u32, Ledger>,
+    /// The ledgers of named buckets, by their numbers, which are given in a row.
+    ledgers: Vec<Option<Box<Ledger>>>,
     pub(super) cap: Cap,
     pub(super) resume: SlowResume,
     /// In place of cap and window, if another controller was chosen.
@@ -24,7 +22,7 @@ impl KeyControl {
     pub(super) fn new(concurrency: &Concurrency) -> Self {
         Self {
             default_ledger: Ledger::default(),
-            ledgers: HashMap::new(),
+            ledgers: Vec::new(),
             cap: Cap::default(),
             resume: SlowResume::default(),
             controller: controller(concurrency),
@@ -44,15 +42,28 @@ impl KeyControl {
         if bucket == Names::DEFAULT {
             Some(&self.default_ledger)
         } else {
-            self.ledgers.get(&bucket)
+            self.ledgers.get(bucket as usize)?.as_deref()
         }
+    }
+
+    /// The ledgers that there are, by the numbers of their buckets.
+    pub(super) fn ledgers(&self) -> impl Iterator<Item = (u32, &Ledger)> {
+        let named = self.ledgers.iter().zip(0..);
+        let named = named.filter_map(|(ledger, bucket)| Some((bucket, ledger.as_deref()?)));
+        [(Names::DEFAULT, &self.default_ledger)]
+            .into_iter()
+            .chain(named)
     }
 
     pub(super) fn ledger_mut(&mut self, bucket: u32) -> &mut Ledger {
         if bucket == Names::DEFAULT {
             &mut self.default_ledger
         } else {
-            self.ledgers.entry(bucket).or_default()
+            let index = bucket as usize;
+            if index >= self.ledgers.len() {
+                self.ledgers.resize_with(index + 1, || None);
+            }
+            self.ledgers[index].get_or_insert_default()
         }
     }
 }

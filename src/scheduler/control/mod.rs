@@ -14,7 +14,6 @@ use crate::feedback::Feedback;
 
 use super::concurrency::{Concurrency, VerifiedWindow};
 use super::events::{Cost, KeyId, What};
-use super::names::Names;
 use super::pace::{PaceSettings, Stamp};
 use super::quota::{Spend, Standing};
 use super::time::Time;
@@ -171,19 +170,11 @@ impl Control {
     /// The quotas of a key, each with the number of its bucket.
     pub(crate) fn quotas(&self, key: KeyId, now: Time) -> Vec<(u32, Standing)> {
         let control = &self.keys[key.index()];
-        let default = [(Names::DEFAULT, &control.default_ledger)];
-        let named = control.ledgers.iter().map(|(&id, ledger)| (id, ledger));
-        let standings = default
-            .into_iter()
-            .chain(named)
-            .flat_map(|(bucket, ledger)| {
-                let standings = ledger.standings(now);
-                standings.map(move |standing| (bucket, standing))
-            });
-        let mut standings: Vec<_> = standings.collect();
-        // The same order every time, whatever the map's.
-        standings.sort_by_key(|&(bucket, _)| bucket);
-        standings
+        let standings = control.ledgers().flat_map(|(bucket, ledger)| {
+            let standings = ledger.standings(now);
+            standings.map(move |standing| (bucket, standing))
+        });
+        standings.collect()
     }
 
     /// So many wait for a grant.
