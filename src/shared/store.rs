@@ -34,8 +34,9 @@ pub trait Store: Send + Sync + fmt::Debug + 'static {
     /// Tells the others something. Answers whether it was news.
     fn publish<'a>(&'a self, scope: &'a Scope, fact: &'a Fact) -> Answer<'a, bool>;
 
-    /// All facts that still hold.
-    fn facts<'a>(&'a self, scope: &'a Scope) -> Answer<'a, Vec<Known>>;
+    /// The facts that still hold of those published after the first `since`, in that order: some of
+    /// them, where they are many.
+    fn facts<'a>(&'a self, scope: &'a Scope, since: u64) -> Answer<'a, Heard>;
 
     /// Waits until somebody may have published. It may answer without cause, and a store that
     /// cannot tell never answers: whoever waits also asks for [`Store::facts`] from time to time.
@@ -73,8 +74,8 @@ impl<S: Store> Store for std::sync::Arc<S> {
         (**self).publish(scope, fact)
     }
 
-    fn facts<'a>(&'a self, scope: &'a Scope) -> Answer<'a, Vec<Known>> {
-        (**self).facts(scope)
+    fn facts<'a>(&'a self, scope: &'a Scope, since: u64) -> Answer<'a, Heard> {
+        (**self).facts(scope, since)
     }
 
     fn news<'a>(&'a self, scope: &'a Scope) -> Pin<Box<dyn Future<Output = ()> + Send + 'a>> {
@@ -452,6 +453,16 @@ pub struct Known {
     pub lasts: Duration,
 }
 
+/// Some facts.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Heard {
+    /// Those that hold.
+    pub facts: Vec<Known>,
+    /// How many had been published up to the last of them, counted as [`Standing::facts`] does:
+    /// ask for those after it.
+    pub version: u64,
+}
+
 /// Why a store gave no answer.
 #[derive(Clone, Debug, thiserror::Error)]
 #[error("{what}")]
@@ -504,6 +515,12 @@ impl StoreError {
         self.kind == Kind::Refused
     }
 }
+
+/// Facts that are read at once, at most: nobody else is served meanwhile.
+pub(crate) const FACTS_AT_ONCE: usize = 500;
+/// Facts that are kept, at most: what was told longest ago gives way. Twice what three thousand keys
+/// tell at once, and two megabytes.
+pub(crate) const MOST_FACTS: usize = 10_000;
 
 /// How long a payment from these limits is remembered, in microseconds.
 pub(crate) fn remembered(limits: &[Limit]) -> u64 {

@@ -50,7 +50,7 @@ enum Step {
         lasts: u64,
         extends: bool,
     },
-    Facts,
+    Facts(u64),
 }
 
 /// What the caller knows of the store's story.
@@ -95,7 +95,7 @@ fn step() -> impl Strategy<Value = Step> {
             .prop_map(|(subject, value, age, lasts, extends)| Step::Publish {
                 subject, value, age, lasts, extends,
             }),
-        2 => Just(Step::Facts),
+        2 => (0u64..8).prop_map(Step::Facts),
     ]
 }
 
@@ -345,10 +345,9 @@ impl Side {
                     .unwrap()
                     .to_string()
             }
-            Step::Facts => {
-                let mut facts = self.store.facts(&self.scope).await.unwrap();
-                facts.sort_by(|a, b| a.subject.cmp(&b.subject));
-                format!("{facts:?}")
+            Step::Facts(since) => {
+                let heard = self.store.facts(&self.scope, since).await.unwrap();
+                format!("{heard:?}")
             }
         }
     }

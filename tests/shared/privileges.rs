@@ -76,7 +76,7 @@ async fn everything(store: &Arc<RedisStore>) -> Result<(), StoreError> {
         };
         store.lend(&scope(), &claim).await?;
     }
-    store.facts(&scope()).await.map(drop)
+    store.facts(&scope(), 0).await.map(drop)
 }
 
 /// Whether news reach whoever waits for them.
@@ -116,7 +116,7 @@ async fn a_user_with_the_least_privileges_can_do_everything() {
         let store = Arc::new(RedisStore::new(&format!("redis://{user}")).unwrap());
         everything(&store).await.unwrap();
         assert!(hears_news(&store).await, "{kind:?} tells no news");
-        assert_eq!(store.facts(&scope()).await.unwrap().len(), 1);
+        assert_eq!(store.facts(&scope(), 0).await.unwrap().facts.len(), 1);
         assert!(!format!("{store:?}").contains("s3cret"));
     }
 }

@@ -6,7 +6,7 @@ use std::time::Duration;
 
 use paceline::shared::MemoryStore;
 use paceline::shared::store::{
-    Alive, Answer, Beat, Claim, Fact, Known, Lent, Refund, Release, Scope, Standing, Store, Take,
+    Alive, Answer, Beat, Claim, Fact, Heard, Lent, Refund, Release, Scope, Standing, Store, Take,
     Taken,
 };
 
@@ -68,8 +68,8 @@ impl Store for Slow {
         })
     }
 
-    fn facts<'a>(&'a self, scope: &'a Scope) -> Answer<'a, Vec<Known>> {
-        self.store.facts(scope)
+    fn facts<'a>(&'a self, scope: &'a Scope, since: u64) -> Answer<'a, Heard> {
+        self.store.facts(scope, since)
     }
 
     fn news<'a>(&'a self, scope: &'a Scope) -> Pin<Box<dyn Future<Output = ()> + Send + 'a>> {

@@ -55,6 +55,7 @@ on_every_store!(
     shares_shrink_before_others_grow,
     what_was_sent_from_a_share_is_earned_before_others_have_it,
     an_older_fact_never_undoes_a_newer_one,
+    facts_are_read_once_and_a_part_at_a_time,
     news_reach_those_who_wait,
     what_was_sent_without_the_store_is_charged_afterwards,
 );
@@ -348,7 +349,7 @@ async fn an_older_fact_never_undoes_a_newer_one(store: Arc<impl Store>) {
             .await
             .unwrap()
     );
-    let facts = store.facts(&scope).await.unwrap();
+    let facts = store.facts(&scope, 0).await.unwrap().facts;
     assert_eq!(facts.len(), 1);
     assert_eq!(facts[0].value, "newer");
     assert!(facts[0].lasts <= Duration::from_millis(50_000));
@@ -359,7 +360,35 @@ async fn an_older_fact_never_undoes_a_newer_one(store: Arc<impl Store>) {
     };
     store.publish(&scope, &short).await.unwrap();
     tokio::time::sleep(Duration::from_millis(110)).await;
-    assert_eq!(store.facts(&scope).await.unwrap().len(), 1);
+    assert_eq!(store.facts(&scope, 0).await.unwrap().facts.len(), 1);
+}
+
+async fn facts_are_read_once_and_a_part_at_a_time(store: Arc<impl Store>) {
+    // With ten thousand of them reading all took so long that the store was taken to be away.
+    let scope = scope();
+    for number in 0..1200 {
+        let mut fact = fact("a", 0, 60_000, false);
+        fact.subject = format!("pace:{number}");
+        assert!(store.publish(&scope, &fact).await.unwrap());
+    }
+    let (mut read, mut subjects) = (0, Vec::new());
+    for part in [500, 500, 200, 0] {
+        let heard = store.facts(&scope, read).await.unwrap();
+        assert_eq!(heard.facts.len(), part);
+        subjects.extend(heard.facts.into_iter().map(|fact| fact.subject));
+        read = heard.version;
+    }
+    assert_eq!(read, 1200);
+    let first = format!("{:?}", &subjects[..3]);
+    assert_eq!(first, r#"["pace:0", "pace:1", "pace:2"]"#);
+    // What is told anew is news; what has ended is none.
+    let mut again = fact("b", 0, 60_000, false);
+    again.subject = "pace:7".to_owned();
+    tokio::time::sleep(Duration::from_millis(2)).await;
+    assert!(store.publish(&scope, &again).await.unwrap());
+    let heard = store.facts(&scope, read).await.unwrap();
+    assert_eq!((heard.facts.len(), heard.version), (1, 1201));
+    assert_eq!(heard.facts[0].value, "b");
 }
 
 async fn news_reach_those_who_wait(store: Arc<impl Store>) {

@@ -232,7 +232,7 @@ async fn what_was_read_last_has_been_told_when_the_limiter_is_closed() {
             send(&limiter, 200, &left("7")).await;
         }
         limiter.close().await;
-        let facts = store.facts(&scope).await.unwrap();
+        let facts = store.facts(&scope, 0).await.unwrap().facts;
         let told = facts.iter().any(|fact| fact.value.contains('7'));
         assert!(told, "{facts:?}");
     }

@@ -103,6 +103,7 @@ impl Desk {
             if known.id != standing.epoch.id {
                 self.sharing.counts.add(|counters| &counters.times_lost, 1);
                 self.changes.push_back(What::StoreLost);
+                self.facts.read_all();
                 self.limits
                     .iter_mut()
                     .for_each(|limit| limit.claim.due = now);

@@ -6,7 +6,7 @@ use crate::Time;
 use crate::scheduler::told::Told;
 
 use super::super::store::{
-    Alive, Beat, Claim, Fact, Known, Lent, Refund, Release, Scope, Standing, Store, StoreError,
+    self, Alive, Beat, Claim, Fact, Lent, Refund, Release, Scope, Standing, Store, StoreError,
     Take, Taken,
 };
 
@@ -32,7 +32,8 @@ pub(crate) enum Call {
         told: Told,
         observed: Time,
     },
-    Facts,
+    /// Those published after so many.
+    Facts(u64),
     /// Whether it may forget.
     Risk,
 }
@@ -45,7 +46,7 @@ pub(crate) enum Said {
     Alive(Alive),
     Lent(Lent),
     Published,
-    Facts(Vec<Known>),
+    Facts(store::Heard),
     Risk(Option<String>),
 }
 
@@ -71,7 +72,7 @@ impl Call {
             Self::Publish { fact, .. } => {
                 store.publish(&scope, fact).await.map(|_| Said::Published)
             }
-            Self::Facts => store.facts(&scope).await.map(Said::Facts),
+            Self::Facts(since) => store.facts(&scope, *since).await.map(Said::Facts),
             Self::Risk => store.risk().await.map(Said::Risk),
         };
         (self, heard)

@@ -1,12 +1,12 @@
 //! What this process tells the others, and what it heard from them.
 
-use std::collections::{BTreeMap, HashMap, VecDeque};
+use std::collections::{BTreeMap, VecDeque};
 use std::time::Duration;
 
 use crate::Time;
 use crate::scheduler::told::Told;
 
-use super::super::store::Known;
+use super::super::store::Heard;
 use super::words::{read, subject, write};
 use super::{Call, Desk};
 
@@ -19,11 +19,9 @@ pub(super) struct Facts {
     later: BTreeMap<String, (Told, Time)>,
     later_at: Time,
     heard: VecDeque<(Told, Time)>,
-    /// By subject: until when the last one that was heard holds, when it was observed, and what it
-    /// says.
-    known: HashMap<String, (Time, Time, String)>,
-    /// How many had been published when they were last asked for.
+    /// How many have been published, and up to which of them all were heard.
     version: u64,
+    read: u64,
     is_due: bool,
     is_flying: bool,
     /// What was learned outlives this process: nothing is left for later.
@@ -37,8 +35,8 @@ impl Default for Facts {
             later: BTreeMap::new(),
             later_at: Time::START,
             heard: VecDeque::new(),
-            known: HashMap::new(),
             version: 0,
+            read: 0,
             // What was published before this process began still holds.
             is_due: true,
             is_flying: false,
@@ -76,6 +74,15 @@ impl Facts {
     pub(super) fn on_version(&mut self, version: u64) {
         self.is_due |= version != self.version;
         self.version = version;
+        if version < self.read {
+            self.read_all();
+        }
+    }
+
+    /// The store has lost what it knew, and counts anew.
+    pub(super) fn read_all(&mut self) {
+        self.read = 0;
+        self.is_due = true;
     }
 
     /// Somebody may have published.
@@ -144,7 +151,7 @@ impl Desk {
         if self.facts.is_due && !self.facts.is_flying {
             self.facts.is_due = false;
             self.facts.is_flying = true;
-            return Some(Call::Facts);
+            return Some(Call::Facts(self.facts.read));
         }
         None
     }
@@ -158,30 +165,23 @@ impl Desk {
         })
     }
 
-    /// All facts that hold. Each is heard once.
-    pub(super) fn on_facts(&mut self, facts: Vec<Known>, now: Time) {
+    /// Facts that hold, each once.
+    pub(super) fn on_facts(&mut self, heard: Heard, now: Time) {
         self.facts.is_flying = false;
-        self.facts.known.retain(|_, (until, ..)| *until > now);
-        for fact in facts {
+        if heard.version < self.facts.read {
+            return self.facts.read_all();
+        }
+        let has_more = heard.version > self.facts.read && heard.version < self.facts.version;
+        self.facts.is_due |= has_more;
+        self.facts.read = heard.version;
+        for fact in heard.facts {
             let until = now + fact.lasts;
             let observed = Time::from_nanos(now.as_nanos().saturating_sub(nanos(fact.age)));
-            let known = self.facts.known.get(&fact.subject);
-            // The way to the store is not always as long.
-            let same = |(before, seen, value): &(Time, Time, String)| {
-                until.since(*before) < BLUR && observed.since(*seen) < BLUR && *value == fact.value
-            };
-            if known.is_some_and(same) {
-                continue;
-            }
             if let Some(mut told) = read(&fact, self.owner, until) {
                 if let Told::Paced { rate, .. } = &mut told {
                     *rate = rate.times(f64::from(self.owners).recip());
                 }
                 self.facts.heard.push_back((told, observed));
-            }
-            if self.facts.known.len() < MOST {
-                let heard = (until, observed, fact.value);
-                self.facts.known.insert(fact.subject, heard);
             }
         }
     }
@@ -199,7 +199,5 @@ fn nanos(duration: Duration) -> u64 {
 
 /// Between two tellings of what changes with every answer: it must cost far less than the answers.
 const NOW_AND_THEN: Duration = Duration::from_secs(2);
-/// The same fact, read at another time, differs by no more than the way to the store.
-const BLUR: Duration = Duration::from_secs(1);
-/// Facts that are remembered as heard; the store has keys and buckets by the tens.
+/// Facts that wait to be told, a subject each; a process has keys and buckets by the tens.
 const MOST: usize = 4096;

@@ -410,7 +410,7 @@ impl Desk {
                 self.hear(&lent.standing, now);
                 self.on_lent(place, &claim, &lent, now);
             }
-            (Call::Facts, Said::Facts(facts)) => self.on_facts(facts, now),
+            (Call::Facts(_), Said::Facts(heard)) => self.on_facts(heard, now),
             (Call::Risk, Said::Risk(Some(why))) => {
                 self.changes
                     .push_back(What::StoreMayForget { why: why.into() });
@@ -442,7 +442,7 @@ impl Desk {
                     self.beat.is_known = false;
                 }
             }
-            Call::Facts => self.facts.on_silence(),
+            Call::Facts(_) => self.facts.on_silence(),
             Call::Risk => self.has_asked_risk = false,
             Call::Publish { told, observed, .. } => self.facts.again(told, observed),
             owed => self.debts.again(owed),

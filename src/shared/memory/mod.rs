@@ -16,7 +16,7 @@ use tokio::sync::Notify;
 use crate::client::Clock;
 
 use super::store::{
-    Alive, Answer, Beat, Claim, Fact, Known, Lent, Refund, Release, Scope, Standing, Store,
+    Alive, Answer, Beat, Claim, Fact, Heard, Lent, Refund, Release, Scope, Standing, Store,
     StoreError, Take, Taken, micros,
 };
 use state::State;
@@ -137,8 +137,8 @@ impl Store for MemoryStore {
         })
     }
 
-    fn facts<'a>(&'a self, scope: &'a Scope) -> Answer<'a, Vec<Known>> {
-        Box::pin(async { self.with(scope, |state, _, now| state.facts(now)) })
+    fn facts<'a>(&'a self, scope: &'a Scope, since: u64) -> Answer<'a, Heard> {
+        Box::pin(async move { self.with(scope, |state, _, now| state.facts(since, now)) })
     }
 
     fn news<'a>(&'a self, _scope: &'a Scope) -> Pin<Box<dyn Future<Output = ()> + Send + 'a>> {

@@ -5,8 +5,8 @@ use std::time::Duration;
 
 use super::super::counts::{Count, slot_id};
 use super::super::store::{
-    Alive, Beat, Claim, Epoch, Fact, Known, Law, Lent, Limit, OpId, Owner, Refund, Release,
-    Standing, Take, Taken, micros, remembered,
+    Alive, Beat, Claim, Epoch, FACTS_AT_ONCE, Fact, Heard, Known, Law, Lent, Limit, MOST_FACTS,
+    OpId, Owner, Refund, Release, Standing, Take, Taken, micros, remembered,
 };
 use super::shares::{Share, Shares};
 
@@ -45,6 +45,8 @@ struct Payment {
 
 #[derive(Debug)]
 struct Kept {
+    /// How many had been published with it.
+    version: u64,
     value: String,
     observed: u64,
     until: u64,
@@ -225,28 +227,47 @@ impl State {
             }
         });
         if is_news {
+            let about = self.about.as_mut().expect("it was opened");
+            about.facts += 1;
             let kept = Kept {
+                version: about.facts,
                 value: fact.value.clone(),
                 observed,
                 until,
             };
             self.facts.insert(fact.subject.clone(), kept);
-            self.about.as_mut().expect("it was opened").facts += 1;
+            if self.facts.len() > MOST_FACTS {
+                let oldest = self.facts.iter().min_by_key(|(_, kept)| kept.version);
+                let (subject, _) = oldest.expect("there are many");
+                let subject = subject.clone();
+                self.facts.remove(&subject);
+            }
             self.changed();
         }
         is_news
     }
 
-    pub(super) fn facts(&self, now: u64) -> Vec<Known> {
-        let facts = self.facts.iter().filter(|(_, kept)| kept.until > now);
-        facts
-            .map(|(subject, kept)| Known {
-                subject: subject.clone(),
-                value: kept.value.clone(),
-                age: Duration::from_micros(now - kept.observed),
-                lasts: Duration::from_micros(kept.until - now),
-            })
-            .collect()
+    pub(super) fn facts(&self, since: u64, now: u64) -> Heard {
+        let mut news: Vec<_> = self.facts.iter().collect();
+        news.retain(|(_, kept)| kept.version > since);
+        news.sort_unstable_by_key(|(_, kept)| kept.version);
+        let all = self.about.as_ref().map_or(0, |about| about.facts);
+        let version = match news.get(FACTS_AT_ONCE - 1) {
+            Some((_, last)) => last.version,
+            None => all,
+        };
+        news.truncate(FACTS_AT_ONCE);
+        news.retain(|(_, kept)| kept.until > now);
+        let known = |(subject, kept): (&String, &Kept)| Known {
+            subject: subject.clone(),
+            value: kept.value.clone(),
+            age: Duration::from_micros(now - kept.observed),
+            lasts: Duration::from_micros(kept.until - now),
+        };
+        Heard {
+            facts: news.into_iter().map(known).collect(),
+            version,
+        }
     }
 
     /// Finds out whether something was lost since the caller last looked.

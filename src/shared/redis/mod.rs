@@ -15,8 +15,9 @@ use std::time::{Duration, UNIX_EPOCH};
 use crate::client::Clock;
 
 use super::store::{
-    Alive, Answer, Beat, Claim, Epoch, Fact, Known, Lent, OpId, Owner, Refund, Release, Scope,
-    Slot, Standing, Store, StoreError, Take, Taken, micros, remembered,
+    Alive, Answer, Beat, Claim, Epoch, FACTS_AT_ONCE, Fact, Heard, Known, Lent, MOST_FACTS, OpId,
+    Owner, Refund, Release, Scope, Slot, Standing, Store, StoreError, Take, Taken, micros,
+    remembered,
 };
 use link::Link;
 use script::{BEAT, Call, FACTS, LEND, PUBLISH, REFUND, RELEASE, TAKE};
@@ -179,24 +180,32 @@ impl Store for RedisStore {
 
     fn publish<'a>(&'a self, scope: &'a Scope, fact: &'a Fact) -> Answer<'a, bool> {
         let mut call = Call::new(&PUBLISH, scope, None, micros(fact.lasts), (self.told)());
-        call.key(format_args!("facts"))
+        call.facts()
+            .key(format_args!("facts:ends"))
             .channel()
             .word(&fact.subject)
             .word(&fact.value)
             .number(micros(fact.age))
             .number(micros(fact.lasts))
-            .flag(fact.extends);
+            .flag(fact.extends)
+            .number(MOST_FACTS as u64);
         Box::pin(async { self.link.call(call).await })
     }
 
-    fn facts<'a>(&'a self, scope: &'a Scope) -> Answer<'a, Vec<Known>> {
+    fn facts<'a>(&'a self, scope: &'a Scope, since: u64) -> Answer<'a, Heard> {
         let mut call = Call::reading(&FACTS, scope, (self.told)());
-        call.key(format_args!("facts"));
+        call.facts().number(since).number(FACTS_AT_ONCE as u64);
         Box::pin(async {
             let fields: Vec<String> = self.link.call(call).await?;
-            let (now, facts) = fields.split_first().ok_or_else(garbled)?;
+            let [now, version, facts @ ..] = &fields[..] else {
+                return Err(garbled());
+            };
             let now = now.parse().map_err(|_| garbled())?;
-            facts.chunks(4).map(|fact| parse_fact(fact, now)).collect()
+            let facts = facts.chunks(4).map(|fact| parse_fact(fact, now));
+            Ok(Heard {
+                facts: facts.collect::<Result<_, _>>()?,
+                version: version.parse().map_err(|_| garbled())?,
+            })
         })
     }
 

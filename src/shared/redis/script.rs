@@ -99,6 +99,12 @@ impl Call {
         self
     }
 
+    /// The facts, and their order.
+    pub(super) fn facts(&mut self) -> &mut Self {
+        self.key(format_args!("facts"))
+            .key(format_args!("facts:order"))
+    }
+
     pub(super) fn channel(&mut self) -> &mut Self {
         self.word(self.channel_name())
     }
