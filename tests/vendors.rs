@@ -6,7 +6,7 @@ use std::time::{Duration, SystemTime};
 
 use http::{HeaderMap, HeaderName, HeaderValue, StatusCode};
 use paceline::feedback::{self, Feedback, Profile};
-use serde_json::Value;
+use serde_json::{Value, json};
 
 #[test]
 fn every_recorded_response_is_read_as_its_vendor_means_it() {
@@ -34,6 +34,98 @@ fn every_recorded_response_is_read_as_its_vendor_means_it() {
     }
     assert!(count >= 1000, "only {count} cases were found");
     assert!(misses.is_empty(), "{}", misses);
+}
+
+// Nobody promises blanks, the order of headers and fields, or what else stands beside them.
+#[test]
+fn a_response_means_the_same_however_it_is_written() {
+    let meaning = |case: &Value| {
+        let said = summary(&read(case));
+        let of = |what: &str| said[what].clone();
+        [
+            of("class"),
+            of("retry_after_ms"),
+            of("should_retry"),
+            quotas_of(&said),
+        ]
+    };
+    for case in cases() {
+        let meant = meaning(&case);
+        let headers = case["headers"].as_array().unwrap();
+        let mut names: Vec<_> = headers.iter().map(|pair| lower(&pair[0])).collect();
+        names.sort();
+        names.dedup();
+        let mut same = Vec::new();
+        let mut with_headers = |headers: Vec<Value>| {
+            let mut case = case.clone();
+            case["headers"] = headers.into();
+            same.push(case);
+        };
+        let blank = |pair: &Value| json!([pair[0], format!(" {}\t", pair[1].as_str().unwrap())]);
+        with_headers(headers.iter().map(blank).collect());
+        with_headers(
+            BESIDE
+                .map(|pair| json!(pair))
+                .into_iter()
+                .chain(headers.clone())
+                .collect(),
+        );
+        if names.len() == headers.len() {
+            with_headers(headers.iter().rev().cloned().collect());
+        }
+        if let Some(Ok(body)) = case["body"].as_str().map(serde_json::from_str::<Value>)
+            && (body.is_object() || body.is_array())
+            // serde writes a number of twenty digits as another one.
+            && !body.to_string().contains("e+")
+        {
+            for text in [
+                body.to_string(),
+                format!("\r\n{body:#}\n"),
+                backwards(&body),
+            ] {
+                let mut case = case.clone();
+                case["body"] = text.into();
+                same.push(case);
+            }
+        }
+        for other in same {
+            assert_eq!(meaning(&other), meant, "{} as {other}", case["id"]);
+        }
+    }
+}
+
+/// Headers that speak of no limit, though some of their names have words of those that do.
+const BESIDE: [[&str; 2]; 8] = [
+    ["cache-control", "max-age=600"],
+    ["server", "nginx"],
+    ["set-cookie", "limit=10; Path=/"],
+    ["x-page-limit", "20"],
+    ["x-total-remaining-pages", "3"],
+    ["link", "<https://api.test/?page=2>; rel=\"next\""],
+    ["via", "1.1 google"],
+    ["x-reset-password-url", "/reset"],
+];
+
+fn lower(name: &Value) -> String {
+    name.as_str().unwrap().to_ascii_lowercase()
+}
+
+/// The same value with the last field of each object first.
+fn backwards(value: &Value) -> String {
+    match value {
+        Value::Object(fields) => {
+            let fields = fields.iter().rev();
+            let fields: Vec<_> = fields
+                .map(|(name, value)| format!("{}: {}", json!(name), backwards(value)))
+                .collect();
+            format!("{{{}}}", fields.join(", "))
+        }
+        Value::Array(items) => {
+            let items: Vec<_> = items.iter().map(backwards).collect();
+            format!("[{}]", items.join(", "))
+        }
+        scalar => scalar.to_string(),
+    }
 }
 
 /// All cases of all vendors.

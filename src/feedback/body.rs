@@ -12,7 +12,7 @@ use super::findings::Findings;
 use super::json::{self, Place, Scalar};
 use super::sentence;
 use super::spending::Spending;
-use super::values::{Decimal, LONGEST_WAIT, Unit, Written, count};
+use super::values::{Decimal, Delay, LONGEST_WAIT, Unit, Written, count};
 use super::vendors::{Code, Field, Says, Told, Vendor, all};
 use super::wordings;
 use super::xml;
@@ -41,6 +41,7 @@ pub(crate) fn read<'a>(
         violation: None,
         spending: Spending::default(),
         no_quota: false,
+        in_parts: false,
     };
     match start.first() {
         Some(b'{' | b'[') => json::visit(start, |place, scalar| reader.told(place, scalar)),
@@ -82,6 +83,8 @@ struct Reader<'r, 'a> {
     spending: Spending,
     /// The type `insufficient_quota` was told: a family of errors, whose code may say that it passes.
     no_quota: bool,
+    /// The wait of the body is one part of a delay whose other part is still to come.
+    in_parts: bool,
 }
 
 impl<'a> Reader<'_, 'a> {
@@ -249,22 +252,34 @@ impl<'a> Reader<'_, 'a> {
                     .and_then(|_| Some(Written::read(b"0", now)?.wait(Unit::Seconds, now))),
                 None => wait(Unit::Seconds),
             },
-            b"seconds" if outer.last() == Some(&&b"retryDelay"[..]) => wait(Unit::Seconds),
+            b"seconds" if outer.last() == Some(&&b"retryDelay"[..]) => {
+                return self.part_of_delay(wait(Unit::Seconds));
+            }
             b"nanos" if outer.last() == Some(&&b"retryDelay"[..]) => {
-                if let (Some(sum), Some(nanos)) = (&mut self.found.body_wait, Decimal::read(value))
-                {
-                    let part = Written::Span(nanos.span(1)).wait(Unit::Seconds, now);
-                    (sum.after, sum.grain) = (
-                        sum.after.saturating_add(part.after).min(LONGEST_WAIT),
-                        part.grain,
-                    );
-                }
-                None
+                let nanos = Decimal::read(value).map(|nanos| Written::Span(nanos.span(1)));
+                return self.part_of_delay(nanos.map(|nanos| nanos.wait(Unit::Seconds, now)));
             }
             _ => None,
         };
         if self.found.body_wait.is_none() {
             self.found.body_wait = delay;
+        }
+    }
+
+    /// Seconds or nanoseconds of a delay that is told in both, in either order.
+    fn part_of_delay(&mut self, part: Option<Delay>) {
+        let Some(part) = part else { return };
+        match &mut self.found.body_wait {
+            None => {
+                self.found.body_wait = Some(part);
+                self.in_parts = true;
+            }
+            Some(sum) if self.in_parts => {
+                sum.after = sum.after.saturating_add(part.after).min(LONGEST_WAIT);
+                sum.grain = sum.grain.min(part.grain);
+                self.in_parts = false;
+            }
+            Some(_) => {}
         }
     }
 

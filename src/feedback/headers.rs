@@ -9,7 +9,7 @@ use super::findings::Findings;
 use super::forms;
 use super::index;
 use super::names;
-use super::values::{Decimal, Delay, Unit, count};
+use super::values::{Decimal, Delay, Unit, count, trim};
 use super::vendors::{Meaning, Part, Vendor};
 use super::wordings;
 
@@ -33,6 +33,8 @@ fn take<'a>(
     meaning: &Meaning<'a>,
     value: &'a [u8],
 ) {
+    // Clients strip the blanks around a value; whoever reads a file may not have.
+    let value = trim(value);
     let now = found.tally.now;
     match meaning {
         Meaning::Part(key, part) => {
