@@ -4,17 +4,18 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use async_trait::async_trait;
-use http::{Extensions, Method, StatusCode, header};
+use http::{Extensions, Method, header};
 use reqwest::{Request, Response, Url};
 use reqwest_middleware::{Error as ChainError, Middleware, Next, Result};
 
 use crate::error::Error;
-use crate::feedback::{Class, Feedback, Profile};
+use crate::feedback::{Feedback, Profile};
 use crate::scheduler::events::{Ask, Cost, GaveUp, Name, Outcome, Replay};
 
 use super::bill::Bill;
 use super::body;
 use super::ear::Ear;
+use super::earlier::Earlier;
 use super::extension::{self, Hold, Report};
 use super::limiter::Limiter;
 use super::marks::{Marks, Running, Standing};
@@ -85,8 +86,7 @@ impl Limiter {
             is_unnamed,
             method: request.method().clone(),
             running: Marks::enter(extensions, self),
-            is_keyed: extension::is_keyed(request.headers(), &profile),
-            may_run: false,
+            earlier: Earlier::none(request.headers(), &profile),
             is_priced: ask.cost != Cost::ONE,
             profile,
             hold: extensions.get().copied().unwrap_or_default(),
@@ -141,10 +141,7 @@ struct Walk<'a> {
     is_unnamed: bool,
     method: Method,
     hold: Hold,
-    /// The server can tell that it is sent again.
-    is_keyed: bool,
-    /// An earlier attempt may still be at work there.
-    may_run: bool,
+    earlier: Earlier,
     /// It is charged for more than being a request.
     is_priced: bool,
     /// Only the outermost limiter follows redirects.
@@ -201,7 +198,7 @@ impl Walk<'_> {
             let Some(outcome) = &ended.outcome else {
                 return ended.result.or_else(|error| self.give_up(error, None));
             };
-            self.may_run |= may_run(outcome);
+            self.earlier.on_ended(outcome);
             if let Some(hop) = self.hop(&ended) {
                 let ask = self.limiter.ask(&hop, &self.profile, extensions);
                 ticket = permit.redirected(ask, outcome).timed(extensions);
@@ -302,10 +299,7 @@ impl Walk<'_> {
         let (status, headers) = (response.status(), response.headers());
         let mut outcome = permit.outcome_by(&self.profile, status, headers, slice.as_deref());
         if let Outcome::Answered(said) = &mut outcome {
-            if (status, self.is_keyed, self.may_run) == (StatusCode::CONFLICT, true, true) {
-                // It is in the way of itself: the server is still at work on an earlier attempt.
-                said.class = Class::Transient;
-            }
+            self.earlier.explain(status, said);
             if let Some(model) = &self.model {
                 said.count_in(model.as_str());
             }
@@ -402,15 +396,6 @@ impl Walk<'_> {
             }
             None => Err(error),
         }
-    }
-}
-
-/// Whether the server may be at work on an attempt that has ended here.
-fn may_run(outcome: &Outcome) -> bool {
-    match outcome {
-        Outcome::Broken => true,
-        Outcome::Answered(feedback) => feedback.class == Class::Transient,
-        Outcome::NotSent => false,
     }
 }
 

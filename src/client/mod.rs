@@ -98,6 +98,8 @@ mod body;
 #[cfg(feature = "reqwest")]
 mod ear;
 #[cfg(any(feature = "reqwest", feature = "tower"))]
+mod earlier;
+#[cfg(any(feature = "reqwest", feature = "tower"))]
 mod extension;
 #[cfg(any(feature = "reqwest", feature = "tower"))]
 mod front;

@@ -54,6 +54,8 @@ pub(super) struct Seat {
 struct Silence {
     since: Time,
     looks: u32,
+    /// How often a grant of its was given away, and it came back for another.
+    returns: u32,
 }
 
 #[derive(Debug)]
@@ -167,6 +169,7 @@ impl Seats {
         let seat = &mut self.seats[seat];
         let was_aside = matches!(seat.state, State::Aside);
         if was_aside {
+            seat.silence.returns += 1;
             seat.state = State::Waiting;
             self.machine.resume(seat.ticket);
         }
@@ -350,7 +353,11 @@ impl Seat {
         let half = usual.map(|usual| usual / 2);
         let patience = half.map_or(LATEST, |half| half.clamp(SOONEST, LATEST));
         match (&self.state, &self.watch) {
-            (&State::Granted(_, at), _) => Some((at, patience)),
+            (&State::Granted(_, at), _) => {
+                // On a runtime that takes longer for a poll nobody would ever take a grant up.
+                let longer = patience.saturating_mul(1 << self.silence.returns.min(8));
+                Some((at, longer.min(LATEST)))
+            }
             (&State::Flying(_, sent), Some(watch)) => {
                 let since = watch.silent_since()?;
                 // What has woken it sooner may be a connection that is being made: the attempt has
@@ -373,7 +380,7 @@ impl Silence {
     /// must have come round to whoever listens: each look is a turn of a task of its own.
     fn is_certain(&mut self, since: Time) -> bool {
         if self.since != since {
-            *self = Self { since, looks: 0 };
+            (self.since, self.looks) = (since, 0);
         }
         self.looks += 1;
         self.looks >= LOOKS

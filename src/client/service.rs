@@ -14,6 +14,7 @@ use crate::error::Error;
 use crate::feedback::Profile;
 use crate::scheduler::events::{Ask, Outcome, Replay};
 
+use super::earlier::Earlier;
 use super::extension::{self, Report};
 use super::key::ApiKey;
 use super::limiter::Limiter;
@@ -119,6 +120,7 @@ where
         // Only the outermost limiter repeats.
         ask.replay = Replay::Never;
     }
+    let mut earlier = Earlier::none(request.headers(), &profile);
     let running = Marks::enter(request.extensions_mut(), &limiter);
     let mut ticket = Ticket::watched(limiter, ask).timed(request.extensions());
     let mut last = None;
@@ -143,10 +145,14 @@ where
             }
             Err(late) => Err(late.into()),
         };
-        let outcome = match &result {
+        let mut outcome = match &result {
             Ok(reply) => permit.outcome_by(&profile, reply.status(), reply.headers(), None),
             Err(_) => Outcome::Broken,
         };
+        if let (Outcome::Answered(said), Ok(reply)) = (&mut outcome, &result) {
+            earlier.explain(reply.status(), said);
+        }
+        earlier.on_ended(&outcome);
         let mut report = Report::of(&permit);
         match (permit.complete(&outcome), result) {
             (Verdict::Return { retry_at, why }, Ok(response)) => {

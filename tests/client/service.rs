@@ -104,6 +104,20 @@ async fn what_may_not_be_repeated_is_given_back() {
 }
 
 #[tokio::test(start_paused = true)]
+async fn a_conflict_with_ones_own_earlier_attempt_is_waited_out() {
+    for (statuses, ends_with, sent) in [([0, 409, 200], 200, 3), ([409, 200, 200], 409, 1)] {
+        let fake = Fake::answering(&statuses);
+        let layer = LimiterLayer::new(unlearned().build().unwrap());
+        let request = Request::post("http://api.test/pay").header("idempotency-key", "7");
+        let reply = layer
+            .layer(fake.clone())
+            .call(request.body(String::new()).unwrap());
+        assert_eq!(reply.await.unwrap().status().as_u16(), ends_with);
+        assert_eq!(fake.uris().len(), sent);
+    }
+}
+
+#[tokio::test(start_paused = true)]
 async fn keys_are_put_on_attempts_and_errors_are_paceline_s_own() {
     let fake = Fake::default();
     let key = ApiKey::query("api key", "a&b=c");

@@ -32,6 +32,12 @@ struct Apart {
     served: Option<Time>,
 }
 
+impl Apart {
+    fn is_over(&self, now: Time) -> bool {
+        now.since(self.since) >= LASTS
+    }
+}
+
 impl Paces {
     pub(super) fn new(settings: PaceSettings, seed: u64) -> Self {
         Self {
@@ -95,7 +101,7 @@ impl Paces {
     /// pace. A bucket whose time apart is over rejoins the others.
     pub(super) fn next_in(&mut self, bucket: u32, now: Time) -> u32 {
         match self.apart.get(&bucket) {
-            Some(apart) if now.since(apart.since) < LASTS => bucket,
+            Some(apart) if !apart.is_over(now) => bucket,
             Some(_) => {
                 self.apart.remove(&bucket);
                 Names::DEFAULT
@@ -127,6 +133,8 @@ impl Paces {
         let mut pace = Pace::new(self.settings, 0);
         pace.set(self.settings, keys, 0);
         self.suspects.remove(&bucket);
+        // Nobody may ask for some of these ever again.
+        self.apart.retain(|_, apart| !apart.is_over(now));
         let apart = Apart {
             pace,
             since: now,
