@@ -36,6 +36,10 @@ use super::gate::Gate;
 use super::key::ApiKey;
 use super::limiter::{Limiter, Shared};
 use super::renewal::{Renewal, Renewals, Renewed};
+#[cfg(feature = "metrics")]
+use super::telemetry::Labels;
+#[cfg(any(feature = "metrics", feature = "tracing"))]
+use super::telemetry::Telemetry;
 
 /// Sets up a [`Limiter`]. Every part is optional.
 #[derive(Debug, Default)]
@@ -48,6 +52,8 @@ pub struct LimiterBuilder {
     seed: Option<u64>,
     learned: Option<Snapshot>,
     name: Option<String>,
+    #[cfg(feature = "metrics")]
+    labels: Arc<Labels>,
     keeps_history: bool,
     #[cfg(any(feature = "reqwest", feature = "tower"))]
     hosts: Vec<String>,
@@ -303,6 +309,13 @@ impl LimiterBuilder {
         self
     }
 
+    /// Its metrics share their labels with those of others.
+    #[cfg(all(feature = "metrics", feature = "reqwest"))]
+    pub(super) fn labelled(mut self, labels: &Arc<Labels>) -> Self {
+        self.labels = Arc::clone(labels);
+        self
+    }
+
     /// Says what priority a request has that names none itself: by its method, by its path.
     #[cfg(any(feature = "reqwest", feature = "tower"))]
     pub fn classify(mut self, classifier: Classifier) -> Self {
@@ -360,10 +373,25 @@ impl LimiterBuilder {
         if self.keeps_history {
             machine.keep_history(seconds(Clock::new().wall()));
         }
-        let known = profile.as_ref().map(Profile::name);
-        let name = self.name.as_deref().or(known).unwrap_or("unnamed");
+        #[cfg(any(feature = "metrics", feature = "tracing"))]
+        let telemetry = {
+            let known = profile.as_ref().map(Profile::name);
+            let name = self.name.as_deref().or(known).unwrap_or("unnamed");
+            Telemetry::new(
+                name,
+                #[cfg(feature = "metrics")]
+                self.labels,
+            )
+        };
         let shared = Shared {
-            gate: Gate::new(machine, self.keys, self.renewals, buyer, name),
+            gate: Gate::new(
+                machine,
+                self.keys,
+                self.renewals,
+                buyer,
+                #[cfg(any(feature = "metrics", feature = "tracing"))]
+                telemetry,
+            ),
             profile,
             #[cfg(any(feature = "reqwest", feature = "tower"))]
             classifier: self.classifier,

@@ -68,16 +68,12 @@ pub(crate) enum Entered {
 }
 
 impl Gate {
-    #[cfg_attr(
-        not(any(feature = "metrics", feature = "tracing")),
-        expect(unused_variables, reason = "only telemetry needs a name")
-    )]
     pub(crate) fn new(
         machine: Scheduler,
         keys: Vec<ApiKey>,
         renewals: Renewals,
         buyer: Option<Box<dyn Buyer>>,
-        name: &str,
+        #[cfg(any(feature = "metrics", feature = "tracing"))] telemetry: Telemetry,
     ) -> Arc<Self> {
         let has_no_renewals = renewals.is_empty();
         let has_no_agent = AtomicBool::new(buyer.is_some());
@@ -101,7 +97,7 @@ impl Gate {
             has_no_renewals,
             live,
             #[cfg(any(feature = "metrics", feature = "tracing"))]
-            telemetry: Telemetry::new(name),
+            telemetry,
         })
     }
 

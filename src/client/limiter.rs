@@ -211,13 +211,14 @@ impl Limiter {
     }
 
     /// Sets how much more than others a tenant gets: twice the weight, twice the share. Kept within
-    /// 0.001 to 1,000; 1 unless set.
+    /// 0.001 to 1,000; 1 unless set. A weight is kept, in some 100 bytes, until it is set to 1 again.
     pub fn set_weight(&self, tenant: impl Into<Name>, weight: f64) {
         self.gate().set_weight(tenant.into(), weight);
     }
 
     /// Replaces the keys, but for those that are renewed. Those that stay keep their state; what is
-    /// in flight finishes on its key.
+    /// in flight finishes on its key, and what waits and is pinned to one that goes is refused
+    /// ([`Error::is_unknown_key`]).
     ///
     /// # Errors
     ///

@@ -19,6 +19,8 @@ use crate::scheduler::events::What;
 use super::builder::LimiterBuilder;
 use super::clock::Clock;
 use super::limiter::Limiter;
+#[cfg(feature = "metrics")]
+use super::telemetry::Labels;
 
 /// One [`Limiter`] for each host: the whole configuration of a program that calls many APIs.
 ///
@@ -38,6 +40,8 @@ pub struct Limiters(Arc<Hosts>);
 struct Hosts {
     build: Box<Build>,
     clock: Clock,
+    #[cfg(feature = "metrics")]
+    labels: Arc<Labels>,
     known: Mutex<Known>,
     /// For those that are made from now on.
     closed: AtomicBool,
@@ -72,6 +76,8 @@ impl Limiters {
         Self(Arc::new(Hosts {
             build: Box::new(build),
             clock: Clock::new(),
+            #[cfg(feature = "metrics")]
+            labels: Arc::default(),
             known: Mutex::default(),
             closed: AtomicBool::new(false),
         }))
@@ -136,7 +142,12 @@ impl Limiters {
 
     fn build(&self, host: &str) -> std::result::Result<Limiter, Error> {
         match panic::catch_unwind(AssertUnwindSafe(|| (self.0.build)(host))) {
-            Ok(builder) => builder.named(host).build(),
+            Ok(builder) => {
+                let builder = builder.named(host);
+                #[cfg(feature = "metrics")]
+                let builder = builder.labelled(&self.0.labels);
+                builder.build()
+            }
             Err(_) => {
                 let limiter = Limiter::new();
                 let hook = "by_host_with";

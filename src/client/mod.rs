@@ -41,10 +41,12 @@
 //! | `http.client.request.duration` | histogram, s | `http.request.method` (10), `server.address` and `server.port`, `http.response.status_code`, `error.type`; not the provider |
 //! | `http.client.active_requests` | gauge | `http.request.method`, `server.address`, `server.port`; not the provider |
 //!
-//! Of a limiter at most 32 buckets, 65 keys and 17 servers have labels of their own; all that is
-//! beyond is `_OTHER`. So a limiter has at most 32 × 65 × 8 series of attempts, and as many as the
-//! numbers in the table multiply to of the others. Gauges are set at most ten times a second. The
-//! example `prometheus` exports them.
+//! Tenants and groups are no labels. Of a limiter at most 31 buckets, 64 keys and 128 servers have
+//! labels of their own, and of the [`Limiters`] of all hosts together at most 128 providers and 128
+//! servers; all that is beyond is `_OTHER`: one value more of each, under which counters add up and a
+//! gauge shows one of those that share it. So a limiter has at most 32 × 65 × 8 series of attempts,
+//! and as many as the numbers in the table multiply to of the others. Gauges are set at most ten
+//! times a second. The example `prometheus` exports them.
 //!
 //! Worth an alert, in the words of Prometheus (the histograms need buckets, as the example sets
 //! them):

@@ -210,14 +210,18 @@ impl Outcome {
 )]
 #[non_exhaustive]
 pub enum Reason {
-    /// Its own start time, or its backoff after an error.
+    /// Its own start time.
     NotBefore,
+    /// Its own pause after an attempt that failed or was refused.
+    Backoff,
     /// Every key it may use is refused by the server.
     Fault,
     /// The key is parked on the server's word.
     Hint,
     /// The key is parked by a penalty.
     Penalty,
+    /// The key is parked because nobody answers on it.
+    Unanswered,
     /// The server reported a quota of this dimension as spent.
     Quota(Dimension),
     /// The learned rate.
@@ -244,9 +248,11 @@ impl fmt::Display for Reason {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.write_str(match self {
             Self::NotBefore => "its own start time",
+            Self::Backoff => "the end of its pause after an attempt that failed",
             Self::Fault => "a key that the server accepts",
             Self::Hint => "the moment that the server named",
             Self::Penalty => "the end of a penalty",
+            Self::Unanswered => "a key on which nobody has answered lately",
             Self::Quota(_) => "a quota that is spent",
             Self::Pace => "the learned rate",
             Self::Resume => "a slow start",

@@ -85,16 +85,24 @@ impl Gates<'_> {
         let kept = self
             .reserve
             .filter(|reserve| reserve.is_kept_from(entry.priority));
-        let whole = match kept {
-            Some(reserve) if lane.pin.is_none() => reserve.whole_keys(self.keys.ids().count()),
+        // A key that the server refuses serves nobody: the next one is kept in its place.
+        let is_sound = |&key: &KeyId| self.keys.is_sound(key);
+        let mut whole = match kept {
+            Some(reserve) if lane.pin.is_none() && reserve.keys > 0 => {
+                reserve.whole_keys(self.keys.ids().filter(is_sound).count())
+            }
             _ => 0,
         };
         let mut best: Option<(u64, KeyId)> = None;
         let mut soonest = Shut::new(Time::NEVER, Reason::Fault);
         let mut all_certain = true;
         let mut opens: SmallVec<[Time; 8]> = SmallVec::new();
-        for key in self.keys.ids().skip(whole) {
+        for key in self.keys.ids() {
             if lane.pin.is_some_and(|pin| pin != key) {
+                continue;
+            }
+            if whole > 0 && self.keys.is_sound(key) {
+                whole -= 1;
                 continue;
             }
             let mut gate = self.key_gate(key, entry, now);
@@ -189,8 +197,8 @@ impl Gates<'_> {
     /// stands behind it. Then comes what is shared with others.
     fn key_gate(&mut self, key: KeyId, entry: &Entry, now: Time) -> Gate {
         let bucket = self.buckets.home(entry.bucket);
-        let barred = Gate::at(entry.barred_until(key), Reason::Hint, now);
-        let parked = barred.and(self.keys.gate(key, bucket, now));
+        let barred = Gate::at(entry.barred_until(key), Reason::Backoff, now);
+        let parked = self.keys.gate(key, bucket, now).and(barred);
         if matches!(
             parked,
             Gate::Shut {
@@ -215,7 +223,13 @@ fn usable_from(gate: Gate, now: Time) -> Option<Time> {
     match gate {
         Gate::Open => Some(now),
         Gate::Shut {
-            reason: Reason::Fault | Reason::Renewal | Reason::Hint | Reason::Penalty,
+            reason:
+                Reason::Fault
+                | Reason::Renewal
+                | Reason::Hint
+                | Reason::Penalty
+                | Reason::Unanswered
+                | Reason::Backoff,
             ..
         } => None,
         Gate::Shut { until, .. } => Some(until),

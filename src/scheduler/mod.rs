@@ -170,8 +170,8 @@ impl Scheduler {
         Ok(scheduler)
     }
 
-    /// Replaces the keys. Those that stay keep their state; asks pinned to one that goes are
-    /// refused when their turn comes. Whoever waits for the end of a refusal goes on a new one.
+    /// Replaces the keys. Those that stay keep their state; asks that wait and are pinned to one that
+    /// goes are refused. Whoever waits for the end of a refusal goes on a new one.
     pub fn set_keys(&mut self, keys: &[Fingerprint]) {
         let anonymous = [Fingerprint::ANONYMOUS];
         let known = self.keys.len();
@@ -181,6 +181,19 @@ impl Scheduler {
         if self.keys.len() > known {
             let keys = &self.keys;
             self.queue.wake_barred(|key| keys.rest_until(key));
+        }
+        let pins = self
+            .queue
+            .waiting()
+            .map(|ticket| (ticket, self.pin_of(ticket)));
+        let lost: Vec<_> = pins
+            .filter_map(|(ticket, pin)| {
+                Some((ticket, pin.filter(|&pin| self.keys.is_removed(pin))?))
+            })
+            .collect();
+        for (ticket, pin) in lost {
+            let key = self.fingerprint(pin);
+            self.refuse(ticket, Refusal::UnknownKey { key });
         }
         self.open_gates();
     }
@@ -208,6 +221,11 @@ impl Scheduler {
     #[must_use]
     pub fn fingerprint(&self, key: KeyId) -> Fingerprint {
         self.keys.key(key).fingerprint
+    }
+
+    /// The key that a live ticket is pinned to.
+    fn pin_of(&self, ticket: Ticket) -> Option<KeyId> {
+        self.queue.lane_at(self.queue.entry(ticket)?.lane).id.pin
     }
 
     /// How many asks wait, and how many attempts are granted or in flight.
@@ -327,6 +345,7 @@ impl Scheduler {
             Some(self.next_gate),
             self.queue.next_wake(),
             self.queue.next_hopeless(),
+            self.queue.next_gone(),
         ];
         moments
             .into_iter()
@@ -457,7 +476,12 @@ impl Scheduler {
 fn is_certain(reason: Reason) -> bool {
     matches!(
         reason,
-        Reason::Hint | Reason::Penalty | Reason::Fault | Reason::Quota(_)
+        Reason::Hint
+            | Reason::Penalty
+            | Reason::Unanswered
+            | Reason::Backoff
+            | Reason::Fault
+            | Reason::Quota(_)
     )
 }
 

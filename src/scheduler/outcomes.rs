@@ -286,6 +286,9 @@ impl Scheduler {
         now: Time,
     ) -> Verdict {
         let key = self.attempts[index].key;
+        let has_lost_key = self
+            .pin_of(ticket)
+            .is_some_and(|pin| self.keys.is_removed(pin));
         let random = self.rng.random::<f64>();
         let (settings, usual) = (&self.settings.retry, self.control.usual());
         let entry = self.queue.entry_mut(ticket).expect("its attempt is alive");
@@ -300,6 +303,9 @@ impl Scheduler {
             if entry.cancelled {
                 return give_up(Some(GaveUp::Cancelled));
             }
+            if has_lost_key {
+                return give_up(Some(GaveUp::NoKey));
+            }
         }
         let not_before = match judgement {
             Judgement::Return(why) => return give_up(why),
@@ -311,11 +317,7 @@ impl Scheduler {
                     return Verdict::Again { not_before: now };
                 }
                 entry.bar(key, Time::NEVER, now);
-                let lane = self
-                    .queue
-                    .lane_at(self.queue.entry(ticket).expect("alive").lane)
-                    .id;
-                if lane.pin.is_some() || !self.keys.has_other(key) {
+                if self.pin_of(ticket).is_some() || !self.keys.has_other(key) {
                     return give_up(Some(GaveUp::Final));
                 }
                 now

@@ -29,8 +29,9 @@ pub struct Reserve {
     /// and of the keys (rounded down) where each sends one at a time. Default 0.2, as Stripe keeps
     /// for its critical traffic.
     pub share: f64,
-    /// So many of the keys, the first ones, are used by nobody else, but for asks that are pinned
-    /// to them; one key at least stays for all. Default 0; the Rakuten system has 1 of 5.
+    /// So many of the keys, the first ones that the server does not refuse, are used by nobody else,
+    /// but for asks that are pinned to them; one such key at least stays for all. Default 0; the
+    /// Rakuten system has 1 of 5.
     pub keys: u32,
     /// How soon what is lent must be free again, at most an hour. Default 100 ms, about the time
     /// that a person takes for at once; 0 lends nothing that is not free again at once.

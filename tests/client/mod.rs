@@ -3,6 +3,8 @@
 mod bills;
 mod cancelling;
 mod chain;
+#[cfg(feature = "tower")]
+mod entries;
 mod herds;
 mod hostile;
 mod layers;

@@ -138,6 +138,34 @@ fn labels_are_bounded_whatever_callers_name() {
 }
 
 #[test]
+fn a_crawler_of_many_hosts_makes_no_more_series_than_the_bound() {
+    let provider = Provider::generous();
+    let (recorder, handle) = recorder();
+    metrics::with_local_recorder(&recorder, || {
+        runtime().block_on(async {
+            let client = paceline::http_client().build().unwrap();
+            let client = reqwest_middleware::ClientBuilder::new(client)
+                .with(paceline::Limiters::by_host())
+                .with(provider)
+                .build();
+            for n in 0..200 {
+                let url = format!("http://host{n}.test/");
+                client.get(url).send().await.unwrap();
+            }
+        });
+    });
+    let page = handle.render();
+    for label in ["paceline_provider", "server_address"] {
+        let mut values: Vec<_> = (page.lines())
+            .filter_map(|line| line.split(&format!("{label}=\"")).nth(1)?.split('"').next())
+            .collect();
+        values.sort_unstable();
+        values.dedup();
+        assert_eq!(values.len(), 129, "{label}: 128, and the others");
+    }
+}
+
+#[test]
 fn what_was_not_sent_is_counted_by_its_reason() {
     let (recorder, handle) = recorder();
     metrics::with_local_recorder(&recorder, || {

@@ -9,6 +9,7 @@ use paceline::scheduler::explain::{Explanation, Head};
 use paceline::{Ask, Mode, Penalty, Priority, Settings};
 
 use crate::support::machine::{Machine, answer, fingerprint, refused, secs, served};
+use crate::support::service::fixed;
 
 fn explain(machine: &Machine) -> Explanation {
     machine.scheduler.explain(machine.now)
@@ -41,6 +42,56 @@ fn a_start_time_of_its_own_is_named() {
         (Some(Reason::NotBefore), Some(secs(2.0)))
     );
     assert_eq!(explain(&machine).asleep, 1);
+}
+
+#[test]
+fn a_pause_after_an_error_is_told_from_a_start_time_and_counts_as_waiting() {
+    // In an outage all seemed to wait for a start time of their own, and no class had anybody.
+    let mut machine = Machine::new(Settings::default(), 1);
+    let ask = Ask::new().tenant("anna").replay(paceline::Replay::Always);
+    let failed = machine.submit(ask);
+    machine.grant().expect("a grant");
+    assert!(machine.settle(failed, &answer(503, &[], "")));
+    let head = head(&mut machine);
+    assert_eq!(head.waits_for, Some(Reason::Backoff));
+    assert!(head.opens.is_some());
+    let explanation = explain(&machine);
+    assert_eq!((explanation.waiting, explanation.asleep), (1, 1));
+    assert_eq!(explanation.classes[0].waiting, 1);
+    assert_eq!(explanation.tenants[0].tenant, Some("anna".into()));
+}
+
+#[test]
+fn one_who_was_told_to_wait_names_the_word_of_the_server_though_it_is_alone() {
+    let mut machine = Machine::new(Settings::default(), 1);
+    let refused_one = machine.submit(Ask::new());
+    machine.grant().expect("a grant");
+    assert!(machine.settle(refused_one, &refused(240)));
+    let head = head(&mut machine);
+    assert_eq!(head.waits_for, Some(Reason::Hint));
+    assert!(head.opens.is_some_and(|opens| opens >= secs(239.0)));
+}
+
+#[test]
+fn a_key_on_which_nobody_answers_does_not_rest_on_the_word_of_the_server() {
+    let mut machine = Machine::new(fixed(4, &[]), 2);
+    for _ in 0..8 {
+        machine.submit(Ask::new().replay(paceline::Replay::Always));
+    }
+    let granted: Vec<_> = std::iter::from_fn(|| machine.grant()).collect();
+    machine.pass(0.1);
+    for grant in granted {
+        let outcome = paceline::Outcome::Broken;
+        let _: bool = machine.settle(grant.ticket, &outcome);
+    }
+    let keys = explain(&machine).keys;
+    let rests = keys.iter().flat_map(|key| &key.rests);
+    let reasons: Vec<_> = rests.map(|rest| rest.why).collect();
+    assert!(!reasons.is_empty());
+    assert!(
+        reasons.iter().all(|&why| why == Reason::Unanswered),
+        "{reasons:?}"
+    );
 }
 
 #[test]
@@ -133,9 +184,9 @@ fn a_ceiling_is_named_with_what_is_left() {
 
 #[test]
 fn others_in_flight_are_named_without_an_end() {
-    let mut fixed = FixedSettings::default();
-    fixed.limit = 1;
-    let mut machine = Machine::new(settings(|s| s.concurrency = Concurrency::Fixed(fixed)), 1);
+    let mut one = FixedSettings::default();
+    one.limit = 1;
+    let mut machine = Machine::new(settings(|s| s.concurrency = Concurrency::Fixed(one)), 1);
     machine.submit(Ask::new());
     machine.submit(Ask::new());
     assert_eq!(waits(&head(&mut machine)), (Some(Reason::Limit), None));
@@ -255,4 +306,46 @@ fn a_program_reads_it_in_milliseconds_from_now() {
     assert_eq!(json["heads"][0]["opens_ms"], 3_000);
     assert_eq!(json["heads"][0]["tenant"], "a");
     assert_eq!(json["keys"][0]["key"], fingerprint(1).to_string());
+    let names = |value: &serde_json::Value| {
+        let fields = value.as_object().expect("an object");
+        let names: Vec<_> = fields.keys().map(String::as_str).collect();
+        names.join(" ")
+    };
+    // Programs read these: a name that goes or changes breaks them.
+    assert_eq!(
+        names(&json),
+        "asleep classes heads in_flight keys mode more_heads more_keys more_tenants observed \
+         overloaded_ms tenants waiting"
+    );
+    assert_eq!(
+        names(&json["heads"][0]),
+        "age_ms bucket opens_ms pin priority tenant waits_for"
+    );
+    assert_eq!(
+        names(&json["keys"][0]),
+        "apart fault in_flight key limit more_apart more_quotas pace quotas rests"
+    );
+    assert_eq!(
+        names(&json["observed"]),
+        "held held_ms passed reasons refused repeats"
+    );
+    let mut machine = Machine::new(Settings::default(), 1);
+    let first = machine.submit(Ask::new());
+    machine.grant().expect("a grant");
+    let spent = [
+        ("x-ratelimit-limit", "60"),
+        ("x-ratelimit-remaining", "0"),
+        ("x-ratelimit-reset", "20"),
+        ("retry-after", "20"),
+    ];
+    machine.settle(first, &answer(401, &spent, ""));
+    machine.submit(Ask::new());
+    while machine.grant().is_some() {}
+    let json = serde_json::to_value(explain(&machine)).expect("it can be written");
+    let key = &json["keys"][0];
+    assert_eq!(names(&key["fault"]), "fault probe_ms retired");
+    assert_eq!(
+        names(&key["quotas"][0]),
+        "bucket dimension ends_ms law left limit"
+    );
 }

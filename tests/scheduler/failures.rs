@@ -309,3 +309,39 @@ fn who_is_refused_here_says_nothing_about_a_key() {
         .map(|hour| (hour.successes, hour.refusals));
     assert_eq!(counted.collect::<Vec<_>>(), [(1, 0)]);
 }
+
+#[test]
+fn one_who_is_pinned_to_a_key_that_goes_is_told_and_not_held_for_ever() {
+    // Seen: without a longest wait it waited for a key that would never come again.
+    let mut settings = fixed(1, &[]);
+    settings.max_wait = None;
+    let mut machine = Machine::new(settings, 2);
+    let pinned = || {
+        Ask::new()
+            .pin(fingerprint(1))
+            .replay(paceline::Replay::Always)
+    };
+    let flying = machine.submit(pinned());
+    machine.grant().expect("a grant");
+    let waiting = machine.submit(pinned());
+    let asleep = machine.submit(pinned().not_before(secs(60.0)));
+    let other = machine.submit(Ask::new());
+    machine.scheduler.set_keys(&[fingerprint(2)]);
+    let told: Vec<_> = std::iter::from_fn(|| machine.refusal()).collect();
+    assert_eq!(told.len(), 2, "{told:?}");
+    for (ticket, refusal) in told {
+        assert!(ticket == waiting || ticket == asleep);
+        assert_eq!(
+            refusal,
+            Refusal::UnknownKey {
+                key: fingerprint(1)
+            }
+        );
+    }
+    assert_eq!(machine.grant().map(|grant| grant.ticket), Some(other));
+    let verdict = machine.end(flying, &answer(503, &[], ""));
+    let Verdict::Return { why, .. } = verdict else {
+        panic!("{verdict:?}")
+    };
+    assert_eq!(why, Some(GaveUp::NoKey));
+}

@@ -240,3 +240,17 @@ fn who_sends_heartbeats_and_stops_has_a_tenth_then_a_hundredth_then_nothing() {
             .all(|tenant| tenant.tenant == Some("stays".into()))
     );
 }
+
+#[test]
+fn one_whose_tenant_is_gone_is_told_at_that_moment_though_nothing_else_happens() {
+    let mut machine = Machine::new(fixed(1, &["1/1h"]), 1);
+    machine.submit(Ask::new());
+    machine.grant().expect("a grant");
+    machine.scheduler.on_heartbeat("left".into(), at(0.0));
+    let ticket = machine.submit(Ask::new().tenant("left"));
+    assert_eq!(machine.grant(), None);
+    let next = machine.scheduler.poll_timeout().expect("it is looked for");
+    assert_eq!(next, at(600.0));
+    machine.now = next;
+    assert_eq!(machine.refusal(), Some((ticket, Refusal::TenantGone)));
+}

@@ -5,7 +5,7 @@ use std::collections::BTreeMap;
 use paceline::scheduler::events::Reason;
 use paceline::{Ask, Priority, Reserve, Settings};
 
-use crate::support::machine::{Machine, at, fingerprint, secs};
+use crate::support::machine::{Machine, answer, at, fingerprint, secs};
 use crate::support::service::{Service, fixed};
 
 fn reserving(mut settings: Settings, reserve: Reserve) -> Settings {
@@ -128,4 +128,27 @@ fn a_reserve_keeps_a_person_s_wait_short_where_a_window_would_have_been_spent() 
         f64::from(others) >= 0.75 * f64::from(others_without),
         "{others}"
     );
+}
+
+#[test]
+fn a_key_that_the_server_refuses_is_kept_for_nobody_and_the_next_one_is() {
+    let mut machine = Machine::new(reserving(fixed(1, &[]), Reserve::one_key()), 3);
+    let refuse = |machine: &mut Machine, key: u8| {
+        let ticket = machine.submit(Ask::new().priority(Priority::HIGH).pin(fingerprint(key)));
+        machine.next_grant().expect("a grant");
+        let _: bool = machine.settle(ticket, &answer(401, &[], ""));
+        machine.pass(0.01);
+    };
+    let low = |machine: &mut Machine| {
+        let ticket = machine.submit(Ask::new().priority(Priority::LOW));
+        let key = machine.grant().map(|grant| grant.key.index());
+        machine.scheduler.cancel(ticket);
+        key
+    };
+    refuse(&mut machine, 1);
+    let keys = [low(&mut machine), low(&mut machine)];
+    assert_eq!(keys, [Some(2); 2], "the second is kept in its place");
+    // Of two that are left the last stays for all.
+    refuse(&mut machine, 2);
+    assert_eq!(low(&mut machine), Some(2));
 }

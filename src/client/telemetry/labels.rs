@@ -53,6 +53,29 @@ impl Table {
     }
 }
 
+/// Which providers and servers have labels of their own, in limiters that are told together: a
+/// limiter alone, or those of all hosts.
+#[derive(Debug)]
+pub(crate) struct Labels {
+    pub(super) providers: Table,
+    #[cfg(feature = "reqwest")]
+    pub(super) servers: Table,
+}
+
+impl Default for Labels {
+    fn default() -> Self {
+        Self {
+            providers: Table::new(MOST_HOSTS, &[]),
+            #[cfg(feature = "reqwest")]
+            servers: Table::new(MOST_HOSTS, &[]),
+        }
+    }
+}
+
+/// Providers, and servers, with a label of their own: programs that name their APIs have tens, and a
+/// crawler must not make a million series.
+const MOST_HOSTS: usize = 128;
+
 /// The named level at or below a priority.
 pub(super) fn level(priority: Priority) -> &'static str {
     let levels = Priority::LEVELS.iter();

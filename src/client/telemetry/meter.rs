@@ -13,9 +13,9 @@ use metrics::Label;
 use crate::scheduler::events::{Change, Fingerprint, Name, Outcome, Refusal, What};
 use crate::scheduler::explain::Explanation;
 
-use super::labels::Table;
 #[cfg(feature = "reqwest")]
 use super::labels::method;
+use super::labels::{Labels, Table};
 
 /// The instruments of one limiter.
 #[derive(Debug)]
@@ -24,18 +24,18 @@ pub(super) struct Meter {
     buckets: Table,
     keys: Table,
     #[cfg(feature = "reqwest")]
-    hosts: Table,
+    labels: Arc<Labels>,
 }
 
 impl Meter {
-    pub(super) fn new(provider: &str) -> Self {
+    pub(super) fn new(provider: &str, labels: Arc<Labels>) -> Self {
         DESCRIBED.call_once(describe);
         Self {
-            provider: provider.into(),
+            provider: labels.providers.label(provider),
             buckets: Table::new(MOST_BUCKETS, &["default"]),
             keys: Table::new(Explanation::MOST_KEYS, &[]),
             #[cfg(feature = "reqwest")]
-            hosts: Table::new(MOST_HOSTS, &[]),
+            labels,
         }
     }
 
@@ -147,7 +147,7 @@ impl Meter {
         let http = Http {
             method: method(request.method()),
             // As one: a host may have any number of ports.
-            server: self.hosts.label(&format!("{host}:{port}")),
+            server: self.labels.servers.label(&format!("{host}:{port}")),
             began: now,
         };
         http.active().increment(1.0);
@@ -279,6 +279,3 @@ const GAUGES: [(&str, Unit, &str); 8] = [
 static DESCRIBED: Once = Once::new();
 /// Buckets with a label of their own, the default one included. Providers have tens.
 const MOST_BUCKETS: usize = 32;
-/// Hosts with a label of their own.
-#[cfg(feature = "reqwest")]
-const MOST_HOSTS: usize = 16;

@@ -22,6 +22,8 @@ use crate::scheduler::events::{Loan, What};
 use crate::scheduler::explain::Explanation;
 
 #[cfg(feature = "metrics")]
+pub(crate) use labels::Labels;
+#[cfg(feature = "metrics")]
 use meter::Meter;
 #[cfg(all(feature = "tracing", feature = "reqwest"))]
 pub(super) use span::AttemptSpan;
@@ -46,10 +48,13 @@ pub(super) struct Marked {
 }
 
 impl Telemetry {
-    pub(super) fn new(provider: &str) -> Self {
+    pub(super) fn new(
+        provider: &str,
+        #[cfg(feature = "metrics")] labels: std::sync::Arc<Labels>,
+    ) -> Self {
         Self {
             #[cfg(feature = "metrics")]
-            meter: Meter::new(provider),
+            meter: Meter::new(provider, labels),
             #[cfg(feature = "tracing")]
             provider: provider.into(),
         }

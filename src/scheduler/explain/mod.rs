@@ -11,7 +11,7 @@ use std::time::Duration;
 use crate::feedback::{Dimension, Fault};
 
 use super::Scheduler;
-use super::events::{Fingerprint, KeyId, Name, Priority, Reason};
+use super::events::{Fingerprint, KeyId, Name, Priority, Reason, Ticket};
 use super::mode::{Mode, Observed};
 use super::names::Names;
 use super::queue::{LaneId, Presence};
@@ -20,8 +20,12 @@ pub(super) use text::Short;
 
 /// What a limiter is up to, and why.
 ///
-/// `Display` is for people; with the feature `serde` it can be written for programs, where every
-/// duration is in whole milliseconds from the moment that it was made.
+/// `Display` is for people; with the feature `serde` it can be written for programs. There every
+/// field has its name, that of a duration with `_ms` added (`for_` is `for_ms`): whole milliseconds
+/// from the moment that it was made. What is not known is `null`. Words are in snake case
+/// (`"rate_limited"`); a reason is its word, but for a quota, which is told with what it counts:
+/// `{"quota": "requests"}`. A priority is a number, a key its fingerprint. New fields and words may
+/// come; none changes its meaning.
 #[derive(Clone, Debug, PartialEq)]
 #[cfg_attr(feature = "serde", derive(serde::Serialize))]
 #[non_exhaustive]
@@ -52,7 +56,7 @@ pub struct Explanation {
     pub keys: Vec<KeyReport>,
     /// Keys beyond those.
     pub more_keys: usize,
-    /// How many wait in each class, the highest priority first.
+    /// How many wait in each class, the highest priority first: all who do.
     pub classes: Vec<ClassDepth>,
     /// How many wait of each tenant, the most first; at most [`Explanation::MOST_TENANTS`].
     pub tenants: Vec<TenantDepth>,
@@ -280,7 +284,9 @@ impl Scheduler {
             let reserved = self.allowances.as_ref().map_or(0, |sold| sold.reserved());
             let (ticket, shut) = match self.queue.next_asleep() {
                 _ if reserved > 0 => (self.reserved_ticket(), (Time::NEVER, Reason::Shared)),
-                Some((ticket, until)) => (Some(ticket), (until, Reason::NotBefore)),
+                Some((ticket, until)) => {
+                    (Some(ticket), (until, self.why_asleep(ticket, until, now)))
+                }
                 None => (None, (Time::NEVER, Reason::Shared)),
             };
             if let Some(ticket) = ticket
@@ -293,9 +299,22 @@ impl Scheduler {
         (heads, more)
     }
 
+    /// Why an ask is out of the queue until a moment.
+    fn why_asleep(&self, ticket: Ticket, until: Time, now: Time) -> Reason {
+        let Some(entry) = self.queue.entry(ticket).filter(|entry| entry.was_tried()) else {
+            return Reason::NotBefore;
+        };
+        if self.overload.until >= until {
+            return Reason::Hint;
+        }
+        let known = self.known_wait(self.queue.lane_at(entry.lane).id, now);
+        let known = known.filter(|&(parked, _)| parked >= until);
+        known.map_or(Reason::Backoff, |(_, reason)| reason)
+    }
+
     fn explain_head(
         &self,
-        ticket: super::events::Ticket,
+        ticket: Ticket,
         lane: LaneId,
         shut: Option<(Time, Reason)>,
         now: Time,

@@ -73,10 +73,10 @@ impl Key {
             let moved = until > self.parked_until;
             if moved {
                 self.parked_until = until;
-                self.park_reason = if why == Because::Streak {
-                    Reason::Penalty
-                } else {
-                    Reason::Hint
+                self.park_reason = match why {
+                    Because::Streak => Reason::Penalty,
+                    Because::Unanswered => Reason::Unanswered,
+                    _ => Reason::Hint,
                 };
             }
             return moved;

@@ -109,10 +109,18 @@ impl KeyPool {
 
     /// Whether there is a key in use besides this one that the server does not refuse.
     pub(crate) fn has_other(&self, id: KeyId) -> bool {
-        self.ids().any(|other| {
-            let key = self.key(other);
-            other != id && key.faulty.is_none() && key.secret.is_here()
-        })
+        self.ids().any(|other| other != id && self.is_sound(other))
+    }
+
+    /// Whether there is a secret of the key, and the server does not refuse it.
+    pub(crate) fn is_sound(&self, id: KeyId) -> bool {
+        let key = self.key(id);
+        key.faulty.is_none() && key.secret.is_here()
+    }
+
+    /// Whether the key was taken out of use.
+    pub(crate) fn is_removed(&self, id: KeyId) -> bool {
+        self.key(id).removed
     }
 
     /// Whether there is, or will be, another secret of the key than that of a request that was sent

@@ -66,6 +66,11 @@ impl Entry {
         }
     }
 
+    /// Whether an attempt of it has ended.
+    pub(crate) fn was_tried(&self) -> bool {
+        self.refusals > 0 || self.errors > 0 || self.key_faults > 0
+    }
+
     pub(super) fn age(&self, slot: u32) -> Age {
         Age {
             submitted: self.submitted,

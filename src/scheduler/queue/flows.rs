@@ -34,8 +34,10 @@ pub(super) struct Flows {
     turns: u64,
     weights: HashMap<Name, f64>,
     pub(super) roll: Roll,
-    /// Tenants without asks, oldest first: their tags are kept for a while.
-    idle: VecDeque<u32>,
+    /// Tenants that had no asks any more, oldest first, and the number of that rest: their tags are
+    /// kept for a while.
+    idle: VecDeque<(u32, u64)>,
+    rests: u64,
 }
 
 /// The asks of one tenant in one class.
@@ -49,6 +51,10 @@ pub(super) struct Flow {
     members: u32,
     /// Asks that wait in lanes.
     waiting: u32,
+    /// Asks that wait anywhere.
+    queued: u32,
+    /// The number of its last rest: where it stands among those without asks.
+    rest: u64,
     /// The oldest ask of each lane in which it waits, by age. A lane that is shut may be missing.
     pub(super) heads: BTreeSet<(Age, u32)>,
 }
@@ -67,6 +73,8 @@ impl Flows {
             turn: 0,
             members: 1,
             waiting: 0,
+            queued: 0,
+            rest: 0,
             heads: BTreeSet::new(),
         }) as u32;
         match tenant {
@@ -93,22 +101,21 @@ impl Flows {
         if state.members > 0 || state.tenant.is_none() {
             return;
         }
-        self.idle.push_back(flow);
+        self.rests += 1;
+        state.rest = self.rests;
+        self.idle.push_back((flow, self.rests));
         if self.idle.len() > IDLE {
             self.forget_oldest();
         }
     }
 
     fn forget_oldest(&mut self) {
-        let Some(flow) = self.idle.pop_front() else {
+        let Some((flow, rest)) = self.idle.pop_front() else {
             return;
         };
-        // It may have come back and left again since: then it stands further behind as well.
-        let is_idle = self
-            .flows
-            .get(flow as usize)
-            .is_some_and(|state| state.members == 0);
-        if is_idle && !self.idle.contains(&flow) {
+        // It may have come back since, or have come back and left again.
+        let state = self.flows.get(flow as usize);
+        if state.is_some_and(|state| state.members == 0 && state.rest == rest) {
             let state = self.flows.remove(flow as usize);
             if let Some(tenant) = state.tenant
                 && let Entry::Occupied(mut flows) = self.of.entry(tenant)
@@ -147,6 +154,22 @@ impl Flows {
         self.flows[flow as usize].waiting > 0
     }
 
+    /// One of the flow waits more, or one less, wherever it does.
+    pub(super) fn count(&mut self, flow: u32, more: bool) {
+        let queued = &mut self.flows[flow as usize].queued;
+        if more {
+            *queued += 1;
+        } else {
+            *queued -= 1;
+        }
+    }
+
+    /// Whether a tenant waits for anything.
+    pub(super) fn is_queued(&self, tenant: &Name) -> bool {
+        let mut flows = self.of.get(tenant).into_iter().flatten();
+        flows.any(|&(_, flow)| self.flows[flow as usize].queued > 0)
+    }
+
     /// The oldest ask of the flow in a lane has changed.
     pub(super) fn on_oldest(&mut self, flow: u32, lane: u32, oldest: Oldest) {
         let heads = &mut self.flows[flow as usize].heads;
@@ -176,17 +199,12 @@ impl Flows {
         &mut self.flows[flow as usize].heads
     }
 
-    /// How many wait in each class, the highest first, and of each tenant, the most first. One of
-    /// the flow `alone` waits in no lane.
-    pub(super) fn depths(
-        &self,
-        alone: Option<u32>,
-        now: Time,
-    ) -> (Vec<ClassDepth>, Vec<TenantDepth>) {
+    /// How many wait in each class, the highest first, and of each tenant, the most first.
+    pub(super) fn depths(&self, now: Time) -> (Vec<ClassDepth>, Vec<TenantDepth>) {
         let mut classes: HashMap<u8, usize> = HashMap::new();
         let mut tenants: HashMap<Option<&Name>, usize> = HashMap::new();
-        for (index, flow) in &self.flows {
-            let waiting = flow.waiting as usize + usize::from(alone == Some(index as u32));
+        for (_, flow) in &self.flows {
+            let waiting = flow.queued as usize;
             if waiting > 0 {
                 *classes.entry(flow.class).or_default() += waiting;
                 *tenants.entry(flow.tenant.as_ref()).or_default() += waiting;
@@ -238,7 +256,11 @@ impl Flows {
 
     /// How much more than others a tenant gets: twice the weight, twice the share. Default 1.
     pub(super) fn set_weight(&mut self, tenant: Name, weight: f64) {
-        self.weights.insert(tenant, weight.clamp(1e-3, 1e3));
+        if weight == 1.0 {
+            self.weights.remove(&tenant);
+        } else {
+            self.weights.insert(tenant, weight.clamp(1e-3, 1e3));
+        }
     }
 
     fn price(&self, flow: u32, cost: &Cost, now: Time) -> u64 {

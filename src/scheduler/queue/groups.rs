@@ -14,8 +14,9 @@ use super::super::events::Name;
 pub(super) struct Groups {
     groups: Slab<Group>,
     of: HashMap<Name, u32>,
-    /// Groups without asks, oldest first.
-    empty: VecDeque<u32>,
+    /// Groups that had no asks any more, oldest first, and the number of that rest.
+    empty: VecDeque<(u32, u64)>,
+    rests: u64,
 }
 
 #[derive(Debug)]
@@ -25,6 +26,8 @@ struct Group {
     members: BTreeSet<u32>,
     /// Asks that ended with a result, since the group began or was last cancelled.
     done: u64,
+    /// The number of its last rest: where it stands among those without asks.
+    rest: u64,
 }
 
 impl Groups {
@@ -37,6 +40,7 @@ impl Groups {
                     name: name.clone(),
                     members: BTreeSet::new(),
                     done: 0,
+                    rest: 0,
                 }) as u32;
                 self.of.insert(name, id);
                 id
@@ -54,7 +58,9 @@ impl Groups {
         group.members.remove(&slot);
         group.done += u64::from(done);
         if group.members.is_empty() {
-            self.empty.push_back(id);
+            self.rests += 1;
+            group.rest = self.rests;
+            self.empty.push_back((id, self.rests));
             if self.empty.len() > EMPTY {
                 self.forget_oldest();
             }
@@ -74,13 +80,12 @@ impl Groups {
     }
 
     fn forget_oldest(&mut self) {
-        let Some(id) = self.empty.pop_front() else {
+        let Some((id, rest)) = self.empty.pop_front() else {
             return;
         };
-        // It may have had asks and lost them again since: then it stands further behind as well.
+        // It may have had asks since, or have had and lost them again.
         let group = self.groups.get(id as usize);
-        let is_empty = group.is_some_and(|group| group.members.is_empty());
-        if is_empty && !self.empty.contains(&id) {
+        if group.is_some_and(|group| group.members.is_empty() && group.rest == rest) {
             let group = self.groups.remove(id as usize);
             self.of.remove(&group.name);
         }

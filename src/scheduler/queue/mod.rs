@@ -114,9 +114,17 @@ impl SlotQueue {
     /// What waits of the next tenant that is gone.
     pub(crate) fn poll_gone(&mut self, now: Time) -> Option<Vec<Ticket>> {
         let gone = self.flows.roll.poll_gone(now)?;
+        if !self.flows.is_queued(&gone) {
+            return Some(Vec::new());
+        }
         let waiting = self.waiting();
         let of_it = waiting.filter(|&ticket| self.tenant(ticket) == Some(&gone));
         Some(of_it.collect())
+    }
+
+    /// When the next tenant is gone.
+    pub(crate) fn next_gone(&self) -> Option<Time> {
+        self.flows.roll.next_gone()
     }
 
     /// How many asks of the same tenant and class wait in a lane, all of which go before a newcomer.
@@ -164,7 +172,7 @@ impl SlotQueue {
             self.entries[slot as usize].group = self.groups.join(group, slot);
         }
         if self.waiting == 0 && new.not_before <= now {
-            self.count(new.priority, true);
+            self.count(slot, true);
             self.entries[slot as usize].place = Place::Express;
             self.express = Some(slot);
         } else {
@@ -178,7 +186,7 @@ impl SlotQueue {
         let Some(slot) = self.express.take() else {
             return;
         };
-        self.count(self.entries[slot as usize].priority, false);
+        self.count(slot, false);
         self.wait(slot, Time::START, Time::START);
     }
 
@@ -249,8 +257,7 @@ impl SlotQueue {
 
     /// How many wait in each class, the highest first, and of each tenant, the most first.
     pub(crate) fn depths(&self, now: Time) -> (Vec<ClassDepth>, Vec<TenantDepth>) {
-        let alone = self.express.map(|slot| self.entries[slot as usize].flow);
-        self.flows.depths(alone, now)
+        self.flows.depths(now)
     }
 
     pub(crate) fn lane_at(&self, lane: u32) -> &Lane {
@@ -394,7 +401,7 @@ impl SlotQueue {
     fn await_deadline(&mut self, slot: u32) {
         // Whoever waits beside another waits in the trees.
         self.settle();
-        self.count(self.entries[slot as usize].priority, true);
+        self.count(slot, true);
         let entry = &self.entries[slot as usize];
         let (deadline, lane) = (entry.deadline, entry.lane);
         if deadline != Time::NEVER {
@@ -431,12 +438,12 @@ impl SlotQueue {
     /// Takes an entry out of every index of those who wait.
     fn leave(&mut self, slot: u32) {
         let entry = &self.entries[slot as usize];
-        let (priority, deadline, lane) = (entry.priority, entry.deadline, entry.lane);
+        let (deadline, lane) = (entry.deadline, entry.lane);
         match entry.place {
             Place::Attempt(_) => return,
             Place::Express => {
                 self.express = None;
-                self.count(priority, false);
+                self.count(slot, false);
                 return;
             }
             Place::Aside => {}
@@ -451,11 +458,16 @@ impl SlotQueue {
                 .remove(&(deadline, slot));
             self.reckon_hopeless(lane);
         }
-        self.count(priority, false);
+        self.count(slot, false);
     }
 
     /// One more waits, or one less.
-    fn count(&mut self, priority: Priority, more: bool) {
+    fn count(&mut self, slot: u32, more: bool) {
+        let (priority, flow) = {
+            let entry = &self.entries[slot as usize];
+            (entry.priority, entry.flow)
+        };
+        self.flows.count(flow, more);
         let class = self.class_mut(priority.0);
         if more {
             class.waiting += 1;
