@@ -85,8 +85,9 @@ fn verdict(status: u16, own: &Own, found: &Findings<'_>) -> Option<Says> {
             None => Says::Rate,
         },
         402 => Says::Funds,
-        // A refusal that looks like a denial needs a sign: nothing left, or a time to come back.
-        403 if spent || hinted => Says::Rate,
+        // A refusal that looks like a denial needs a sign: nothing left, a time to come back, or a
+        // gateway's word that it was one of a rate.
+        403 if spent || hinted || evidence.shows == Some(Says::Rate) => Says::Rate,
         503 if spent => Says::Rate,
         503 if hinted => Says::Overloaded,
         // Refused with an odd status, with nothing left, and with a time to come back.
