@@ -2,11 +2,11 @@
 
 use crate::scheduler::events::Fingerprint;
 
-use super::ending::TurnedAway;
 use super::ids::{Place, State};
 use super::inflight::Slot;
 use super::record;
 use super::tally::Why;
+use super::turned_away::TurnedAway;
 
 /// What became of a line.
 #[derive(Debug)]

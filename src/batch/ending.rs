@@ -3,7 +3,7 @@
 use std::time::Duration;
 
 use bytes::{Bytes, BytesMut};
-use http::header::{AUTHORIZATION, CONTENT_TYPE, HeaderValue, LOCATION};
+use http::header::{CONTENT_TYPE, HeaderValue, LOCATION};
 use http::{HeaderMap, StatusCode};
 use reqwest::Response;
 
@@ -16,7 +16,7 @@ use super::content::{Content, Failure, Flaw, Form};
 use super::ids::State;
 use super::meaning::Meaning;
 use super::record::{self, Code, Ending};
-use super::request::{self, Request};
+use super::request::Request;
 use super::said;
 use super::secrets::Secrets;
 use super::tally::Why;
@@ -42,22 +42,13 @@ pub(crate) enum Reply {
 /// A whole answer.
 #[derive(Debug)]
 pub(crate) struct Answer {
-    status: StatusCode,
+    pub(super) status: StatusCode,
     headers: HeaderMap,
     body: Bytes,
     form: Form,
-    meaning: Meaning,
+    pub(super) meaning: Meaning,
     /// In a few words, why it is no success.
-    said: Option<String>,
-}
-
-/// What an answer says that turns its request away, where all requests may be turned away so.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub(crate) struct TurnedAway {
-    /// What has to be equal for it to be the same slip each time.
-    pub(crate) place: String,
-    /// What to do about it.
-    pub(crate) hint: String,
+    pub(super) said: Option<String>,
 }
 
 /// What the trouble of a request is that might go away.
@@ -325,61 +316,6 @@ impl Reply {
             Self::Answer(answer) => matches!(answer.status.as_u16(), 502..=504 | 520..=530),
             Self::Failure { .. } => true,
         }
-    }
-
-    /// How it turns its request away, where all may be turned away so.
-    pub(crate) fn turns_away(&self, request: &Request, has_keys: bool) -> Option<TurnedAway> {
-        let Self::Answer(answer) = self else {
-            return None;
-        };
-        let has_keys = has_keys || request.headers.contains_key(AUTHORIZATION);
-        let (method, url) = (&request.method, request::without_query(&request.url));
-        if let Some((code, said)) = &answer.meaning.flaw {
-            // One page for whatever was asked for is that of a place for people.
-            let (place, hint) = (request.url.origin().ascii_serialization(), said.clone());
-            return (*code == Code::Html).then(|| TurnedAway {
-                place: format!("{place} {said}"),
-                hint,
-            });
-        }
-        // Many things that are not there, or not for everybody, are an answer; one that never is is
-        // a slip. What stands in the query is a part of what was asked for.
-        let thing = format!("{method} {}", request.url);
-        let (place, hint) = match answer.status.as_u16() {
-            status @ (401 | 403) => (
-                if status == 401 { String::new() } else { thing },
-                match has_keys {
-                    true => format!(
-                        "{url} does not take this key: check it, where it goes (--auth), and what \
-                         it is allowed to do"
-                    ),
-                    false => format!(
-                        "{url} asks for a key, and none was given: --key-env NAME takes it from a \
-                         variable, --key-file PATH from a file"
-                    ),
-                },
-            ),
-            404 => (
-                thing,
-                format!(
-                    "nothing is at {url}, or nothing of what is asked for there (such as a model): \
-                     check --base-url and the requests"
-                ),
-            ),
-            405 => (
-                format!("{method} {url}"),
-                format!("{url} takes no {method}: check the method and the urls of the requests"),
-            ),
-            _ if answer.status.is_redirection() => (
-                thing,
-                format!(
-                    "{url}: {}: is that the address that is meant?",
-                    answer.said.as_ref()?
-                ),
-            ),
-            _ => return None,
-        };
-        Some(TurnedAway { place, hint })
     }
 
     /// The same, to be done again by the next run: the trouble was not its own.

@@ -54,7 +54,9 @@ mod streak;
 mod summary;
 mod table;
 mod tally;
+mod template;
 mod transport;
+mod turned_away;
 mod usage;
 mod watching;
 

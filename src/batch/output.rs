@@ -107,7 +107,8 @@ impl Journal {
             let file = match file {
                 // A pipe or a device may be for writing only.
                 Err(error) if error.kind() == io::ErrorKind::PermissionDenied => {
-                    OpenOptions::new().append(true).open(path).map_err(fail)?
+                    let only = OpenOptions::new().append(true).open(path);
+                    only.map_err(|_| fail(error))?
                 }
                 file => file.map_err(fail)?,
             };

@@ -81,6 +81,7 @@ pub async fn run(options: Options) -> Result<Outcome, Error> {
         board: Board::default(),
         holdup: HoldUp::default(),
         told_of_size: false,
+        told_of_crowd: false,
         keeper: None,
         tasks: JoinSet::new(),
         backlog: VecDeque::new(),
@@ -190,6 +191,8 @@ pub(super) struct Run<'a> {
     pub(super) holdup: HoldUp,
     /// Whether it was told that a request is larger than a ceiling.
     pub(super) told_of_size: bool,
+    /// Whether it was told that the lines of one provider hold up those of others.
+    pub(super) told_of_crowd: bool,
     /// Where what they learned is kept.
     pub(super) keeper: Option<Keeper>,
     pub(super) tasks: JoinSet<Done>,

@@ -4,10 +4,10 @@
 //! the first answer on, and no success, end the run; what they said of their lines is taken back, so
 //! that the mended command does these lines too.
 
-use super::ending::TurnedAway;
 use super::ids::Place;
 use super::record::Code;
 use super::tally::Why;
+use super::turned_away::TurnedAway;
 
 /// The answers so far, while all of them turn their requests away in the same way.
 #[derive(Debug)]

@@ -2,10 +2,13 @@
 //! anything can still come of it.
 
 use std::collections::BTreeMap;
+use std::sync::Arc;
 
+use crate::Time;
 use crate::scheduler::events::What;
 
 use super::board::Board;
+use super::counted::counted;
 use super::holdup::HoldUp;
 use super::hosts::Client;
 use super::progress::Status;
@@ -28,6 +31,7 @@ impl Run<'_> {
             self.progress.note(news);
         }
         self.hear();
+        self.look_at_crowd(&clients);
         let mut waits_for = None;
         for client in &clients {
             waits_for = waits_for.or_else(|| client.limiter.waits_for());
@@ -75,9 +79,34 @@ impl Run<'_> {
         }
     }
 
+    /// Whether one provider's lines take all the room of what waits, while another one, that has
+    /// served, has nothing to do.
+    fn look_at_crowd(&mut self, clients: &[Arc<Client>]) {
+        if self.told_of_crowd || clients.len() < 2 || self.door.has_room() {
+            return;
+        }
+        let crowded = clients
+            .iter()
+            .max_by_key(|client| client.limiter.depth().0)
+            .expect("there are two");
+        let is_idle = |client: &&Arc<Client>| {
+            client.limiter.depth() == (0, 0) && client.outage.has_served_since(Time::START)
+        };
+        let Some(idle) = clients.iter().find(is_idle) else {
+            return;
+        };
+        self.told_of_crowd = true;
+        let waiting = counted(crowded.limiter.depth().0 as u64, "[line waits|lines wait]");
+        self.progress.note(&format!(
+            "{waiting} for {}, and no line behind them is begun, not those for {} either: an input \
+             for each provider, run side by side, keeps them apart",
+            crowded.name, idle.name
+        ));
+    }
+
     /// Nothing is on the wire though lines wait: says so where it will last, and stops where nothing
     /// is to be waited for.
-    fn look_at_holdup(&mut self, clients: &[std::sync::Arc<Client>]) {
+    fn look_at_holdup(&mut self, clients: &[Arc<Client>]) {
         let (now, wall) = (self.clock.now(), self.clock.wall());
         let mut all_broke = true;
         for client in clients {

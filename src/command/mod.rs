@@ -13,6 +13,7 @@ mod mock;
 mod run;
 mod shared;
 mod simulate;
+mod table;
 
 use std::process::ExitCode;
 

@@ -1,18 +1,18 @@
 //! `paceline run`: the requests of a file, once each.
 
 use std::fmt::Display;
-use std::fs;
 use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 use std::time::Duration;
 
 use clap::ValueEnum;
 use http::HeaderName;
-use paceline::batch::{self, Error, Input, Options, Provider, Replays, Rows, Show};
+use paceline::batch::{self, Error, Input, Options, Provider, Replays, Show};
 use paceline::{Ceiling, Mode, Profile, Settings};
 use reqwest::Url;
 
 use super::keys::{self, Auth};
+use super::table::Table;
 use super::{config, files};
 
 /// Sends the requests of a file, once each, as fast as the API allows.
@@ -28,21 +28,8 @@ pub(crate) struct Args {
     /// What relative urls are resolved against.
     #[arg(long, value_name = "URL", value_parser = web_address)]
     base_url: Option<Url>,
-    /// Where each row of a table (.csv, .tsv) goes; {{COLUMN}} stands for what the row has there.
-    #[arg(long, value_name = "URL")]
-    url: Option<String>,
-    /// What each row of a table sends: JSON, or @FILE that holds it, with "{{COLUMN}}" in its texts.
-    #[arg(long, value_name = "JSON", requires = "url")]
-    body: Option<String>,
-    /// The method of each row [default: POST with a body, else GET].
-    #[arg(long, value_name = "METHOD", requires = "url")]
-    method: Option<String>,
-    /// Let all rows send the same request: no {{COLUMN}} has to stand in --url or --body.
-    #[arg(long, requires = "url")]
-    same_request: bool,
-    /// The column with the custom_id of each row [default: custom_id or id, if there is one].
-    #[arg(long, value_name = "COLUMN", requires = "url")]
-    id: Option<String>,
+    #[command(flatten)]
+    table: Table,
     /// Take a key from this environment variable; repeat it for more keys.
     #[arg(long, value_name = "NAME")]
     key_env: Vec<String>,
@@ -207,7 +194,7 @@ impl Args {
         }
         let (providers, named) = self.providers(&file)?;
         let base_url = self.base(&file)?;
-        let rows = self.rows()?;
+        let rows = self.table.rows(&self.input)?;
         let settings = self.over(file.settings);
         let in_flight = self.max_concurrency.is_some() || self.key_concurrency.is_some();
         let shared = self.shared.sharing(in_flight)?;
@@ -329,61 +316,6 @@ impl Args {
         let auth = self.auth.clone().unwrap_or_else(|| Auth::of(&profile));
         keys::read(&self.key_env, &self.key_file, &auth)
     }
-
-    /// What rows ask for, if the input is a table.
-    fn rows(&self) -> Result<Option<Rows>, String> {
-        if self.input.is_dir() {
-            return Err(format!(
-                "{} is a folder: name the file of requests in it",
-                self.input.display()
-            ));
-        }
-        let table = Rows::is_table(&self.input);
-        let Some(url) = self.url.clone() else {
-            if table {
-                return Err(format!(
-                    "{} is a table: say what each row asks for with --url and --body, for example \
-                     --url /v1/responses --body '{{\"model\": \"…\", \"input\": \"{{{{prompt}}}}\"}}', \
-                     where prompt is a column",
-                    self.input.display()
-                ));
-            }
-            return Ok(None);
-        };
-        if !table && self.input != Path::new("-") {
-            return Err(format!(
-                "--url is for the rows of a table, a file whose name ends in .csv or .tsv; each \
-                 line of {} has its own url: --base-url says what these are relative to",
-                self.input.display()
-            ));
-        }
-        let given = self.body.as_deref();
-        let file = given.and_then(|body| body.strip_prefix('@'));
-        let body = match (given, file) {
-            (_, Some(path)) => Some(
-                fs::read_to_string(path)
-                    .map_err(|error| format!("cannot read the --body in {path}: {error}"))?,
-            ),
-            (body, None) => body.map(str::to_owned),
-        };
-        let rows = Rows::new(self.method.clone(), url, body, self.id.clone());
-        let rows = rows.map_err(|error| match (given, file) {
-            (Some(body), None) if is_name_of_file(body) => format!(
-                "--body {body} is the name of a file, not JSON: --body @{body} takes what is in it"
-            ),
-            (_, Some(path)) => format!("in {path}: {error}"),
-            _ => error.to_string(),
-        })?;
-        let rows = match file {
-            Some(path) => rows.body_in(&format!("@{path}")),
-            None => rows,
-        };
-        Ok(Some(if self.same_request {
-            rows.alike()
-        } else {
-            rows
-        }))
-    }
 }
 
 #[derive(Clone, Copy, ValueEnum)]
@@ -426,12 +358,6 @@ impl From<Progress> for Show {
 enum Form {
     Table,
     Json,
-}
-
-/// Whether a text that is no JSON is rather the name of a file that has it.
-fn is_name_of_file(text: &str) -> bool {
-    let path = Path::new(text);
-    path.is_file() || path.extension().is_some_and(|end| end == "json")
 }
 
 /// An output whose name promises something else than lines of JSON.

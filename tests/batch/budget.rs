@@ -2,8 +2,8 @@
 
 use std::time::Duration;
 
-use super::Batch;
 use super::server::{Answer, Server};
+use super::{Batch, now};
 
 fn lines(count: u32) -> String {
     let line = |n| format!("{{\"custom_id\":\"{n}\",\"url\":\"/v1/responses\",\"body\":{{}}}}\n");
@@ -86,6 +86,18 @@ fn a_request_that_is_larger_than_a_ceiling_is_told_of() {
         "{}",
         end.stderr
     );
+}
+
+#[test]
+fn what_has_no_room_in_a_rate_of_tokens_waits_and_is_not_failed() {
+    let server = Server::new(|_| Answer::json(200, "{}"));
+    let line = |n| format!("{{\"custom_id\":\"{n}\",\"url\":\"/x\",\"cost\":100}}\n");
+    let input: String = (0..60).map(line).collect();
+    let batch = Batch::new(&input, &server.url()).with(&["--rate", "2000 tokens/1s"]);
+    let begun = now();
+    let end = batch.run();
+    assert_eq!((end.code(), batch.ids().len()), (0, 60), "{}", end.stderr);
+    assert!(begun.elapsed_secs() >= 2.0);
 }
 
 #[test]

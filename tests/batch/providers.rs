@@ -1,6 +1,8 @@
 //! Several providers in one configuration.
 
 use std::fs;
+use std::io::{BufRead, BufReader};
+use std::time::Duration;
 
 use super::Batch;
 use super::server::{Answer, Server};
@@ -84,6 +86,29 @@ fn each_provider_gets_its_own_keys_and_limits_and_nobody_else_a_key() {
         .map(|record| text(&record["key"]))
         .collect();
     assert_eq!(keys.len(), 3);
+}
+
+#[test]
+fn a_slow_provider_that_holds_up_another_is_told_of() {
+    // The other one stood still, and nobody said why.
+    let (slow, fast) = (
+        Server::new(|_| Answer::json(200, "{}").after(Duration::from_secs(60))),
+        Server::new(|_| Answer::json(200, "{}")),
+    );
+    let line = |n, server: &Server| format!("{{\"url\":\"{}/{n}\"}}\n", server.url());
+    let lines = (0..1_500).flat_map(|n| [line(n, &slow), line(n, &fast)]);
+    let batch = Batch::new(&lines.collect::<String>(), &fast.url());
+    let batch = batch.with(&["--key-concurrency", "4"]);
+    let mut run = batch.start();
+    let mut stderr = BufReader::new(run.stderr.take().expect("a pipe")).lines();
+    let said = stderr.next().expect("a note").expect("UTF-8");
+    let host = slow.address();
+    assert!(
+        said.contains(&format!("wait for {host}, and no line behind")),
+        "{said}"
+    );
+    run.kill().expect("it runs");
+    run.wait().expect("it ends");
 }
 
 #[test]

@@ -186,3 +186,21 @@ fn a_line_is_refused_as_often_as_it_takes_while_others_are_served() {
     assert_eq!(end.code(), 0, "{}", end.stderr);
     assert_eq!(server.bodies()["7"], 26);
 }
+
+#[test]
+fn a_line_that_is_always_refused_holds_up_nobody_and_is_sent_as_often_as_the_user_says() {
+    let server = Server::new(move |call| match call.body.as_str() {
+        "0" => Answer::json(429, "{\"error\":\"too many active series\"}"),
+        _ => Answer::json(200, "{}"),
+    });
+    let batch = Batch::new(&lines(100), &server.url()).with(&["--max-attempts", "3"]);
+    let end = batch.run();
+    assert_eq!(end.code(), 1, "{}", end.stderr);
+    assert_eq!((server.bodies()["0"], server.count()), (3, 102));
+    let records = batch.records();
+    let open: Vec<_> = records
+        .iter()
+        .filter(|record| record["final"] == false)
+        .collect();
+    assert_eq!((open.len(), &open[0]["custom_id"]), (1, &"0".into()));
+}
