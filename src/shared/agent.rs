@@ -1,8 +1,8 @@
 //! What calls the store: one task for each limiter that shares, while anything is wanted.
 //!
 //! The desk decides under its own lock; the agent makes the calls, tells the desk what it heard,
-//! and lets the gate trade again. It keeps no limiter alive. When nothing was wanted for a while,
-//! when the limiter is closed or gone, it gives back what is held and ends.
+//! and lets the gate trade again. It keeps no limiter alive: when that is closed or gone, it gives
+//! back what is held and ends.
 
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError, Weak};

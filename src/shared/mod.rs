@@ -42,42 +42,52 @@
 //! | | exact | leases |
 //! | --- | --- | --- |
 //! | before a request | one round trip, shared by all that wait with it | none |
-//! | a busy process | under 0.2 round trips a request | a few calls a second |
-//! | limits | any | rates of ten per window and process or more |
+//! | a busy process | under 0.2 round trips a request | a call a second for each rate in use |
+//! | besides, while it lives | a call a second to say so, and one in two seconds for each key of which something was learned | the same |
+//! | limits | any | rates of ten per window and process or more; what is less than ten in a window is paid for exactly |
 //! | the limit | never exceeded on the store's clock | at most one lease, after a halt |
-//! | a killed process | costs nothing | its share is missed for one lease |
+//! | a process that comes and goes | costs nothing | its share is held back until it has earned what was sent: for many short ones the exact mode is faster |
+//! | a killed process | costs nothing | its share is missed for one lease, and until it has earned what was sent |
 //! | uneven load | whoever asks first | shares follow the demand, within a lease |
 //!
-//! Measured against a Valkey 9.1 on the same machine (an optimized build, the middle of three runs
-//! of `cargo bench --features shared --bench shared`; of the two cores others used most, which shows
-//! from p95 on). Beside it the shared modes of the crate trypema 2.2, in the same runs:
+//! Measured against a Valkey 9.1 on the same machine (an optimized build on two cores of a virtual
+//! machine, the middle of three runs of `cargo bench --features shared --bench shared`; others kept
+//! both cores busy, which shows from p95 on and in the rates). Beside it the shared modes of the
+//! crate trypema 2.2, in the same runs:
 //!
 //! | microseconds | p50 | p95 | p99 | a second |
 //! | --- | --- | --- | --- | --- |
-//! | a connection, once | 110 | 1,500 | 5,900 | |
-//! | a plain `INCR` | 16 | 19 | 460 | 20,000 |
-//! | a script of `INCR` and `EXPIRE` | 17 | 26 | 2,600 | 16,000 |
-//! | one exact decision of the store, sliding log | 51 | 360 | 4,000 | 4,700 |
-//! | the same, sliding counter or token bucket | 33 | 82 | 3,000 | 8,000 |
-//! | exact, one request after the other (1 round trip each) | 63 | 180 | 3,900 | 5,300 |
-//! | exact, 256 at once (0.008 round trips each) | 780 | 7,000 | 12,000 | 150,000 |
-//! | leases (0.0003 round trips each, none before a request) | 1.0 | 1.1 | 1.2 | 390,000 |
-//! | trypema, `redis`, one after the other (1 round trip each) | 26 | 75 | 3,900 | 8,200 |
-//! | trypema, `redis`, 256 at once (1 round trip each) | 3,800 | 5,400 | 6,100 | 66,000 |
+//! | a connection, once | 100 | 190 | 6,800 | |
+//! | a plain `INCR` | 17 | 18 | 31 | 44,000 |
+//! | a script of `INCR` and `EXPIRE` | 18 | 19 | 33 | 49,000 |
+//! | one exact decision of the store, sliding log | 47 | 77 | 190 | 8,600 |
+//! | the same, sliding counter or token bucket | 31 | 53 | 88 | 19,000 |
+//! | exact, one request after the other (1 round trip each) | 63 | 120 | 2,800 | 6,500 |
+//! | exact, 256 at once (0.008 round trips each) | 770 | 3,700 | 4,500 | 200,000 |
+//! | leases (0.0003 round trips each, none before a request) | 1.1 | 1.1 | 1.2 | 160,000 |
+//! | trypema, `redis`, one after the other (1 round trip each) | 27 | 38 | 110 | 16,000 |
+//! | trypema, `redis`, 256 at once (1 round trip each) | 3,600 | 5,400 | 22,000 | 58,000 |
 //! | trypema, `hybrid` (tells the store every 10 ms) | 0.1 | 0.1 | 0.2 | 1,700,000 |
 //!
 //! trypema answers yes or no, and its admission is best effort under concurrency; what stands here
 //! for paceline is the whole way of a request, with its place in the queue and its end.
 //!
-//! One limit in one store carried 8,000 decisions a second of 16 processes that asked one by one,
-//! and 25,000 in the run that was disturbed least: where all together come near that, or where the
-//! wait of a round trip is too long, use leases.
+//! One limit in one store carried 9,000 decisions a second of 16 processes that asked one by one, and
+//! 25,000 in the run that was disturbed least: where all together come near that, or where the wait
+//! of a round trip is too long, use leases.
 //!
 //! A margin on the ceiling (`100/1m+5%`) is for the ways to the API, which can put two requests
 //! closer together than they left. A request leaves at most 0.1 s and two usual round trips to the
 //! store after it was paid for; a process that was halted meanwhile pays anew. That is looked at
 //! last when the request is given to the HTTP client: what was just waiting for a connection there,
 //! or being written by a thread, goes out when the process wakes.
+//!
+//! # Settings that differ
+//!
+//! Amounts of one key and window count together, and each process keeps to its own: where one says
+//! `10/1s` and another `30/1s`, all together send at most 30, and the first sends only while there are
+//! fewer than 10. Other windows, laws, scopes and modes are other limits, which do not know of each
+//! other, and nobody can tell: change them in all processes at once.
 //!
 //! # The laws
 //!
@@ -93,7 +103,18 @@
 //! Valkey, or Redis from 6.2; alone, or a cluster (`redis+cluster://…`). `rediss://` needs TLS: the
 //! command brings it, a program asks for it with the feature `tokio-rustls-comp` of the crate
 //! `redis`. Everything lies under `paceline:{scope}:`, each key ends by itself, and no key or value
-//! holds a secret: API keys are known by their fingerprints. Give it `maxmemory-policy noeviction`.
+//! holds a secret: API keys are known by their fingerprints. The URL may hold a password, which no
+//! `Debug`, error or change shows; it may name a database (`…/2`) or a socket
+//! (`redis+unix:///run/valkey.sock?db=2`). `paceline run --shared` uses the scope
+//! `api.example.com:443`, host and port, with the name of `--shared-scope` before it: a program that
+//! shares with it names the same.
+//!
+//! It needs little: 160 bytes for each payment until the longest of its windows is over, 10 s at
+//! least, and some hundred kilobytes for a limit with a full log. A limit of a million a day that is
+//! paid for one by one fills 160 MB. Give it `maxmemory-policy noeviction`: what is evicted was never
+//! sent. Where windows last for hours, let it write to its disk (`appendonly yes`): if it restarts
+//! empty while nobody lives who knew it, nobody can tell.
+//!
 //! A user of its own needs no more than this (see [`LEAST_PRIVILEGES`]; the tests run with it):
 //!
 //! ```text

@@ -59,7 +59,7 @@ fn replica(store: &Arc<MemoryStore>, ceiling: &str, mode: Mode, away: WhenAway) 
 /// One that sends as much as it may, for ever.
 fn busy(limiter: Limiter, sends: &Sends) -> JoinSet<()> {
     let mut all = JoinSet::new();
-    for _ in 0..200 {
+    for _ in 0..60 {
         let (limiter, sends) = (limiter.clone(), sends.clone());
         all.spawn(async move {
             loop {
@@ -167,7 +167,7 @@ async fn a_store_that_has_forgotten_those_who_live_leaves_none_of_them_alone_wit
         .map(|one| busy(one.clone(), &sends))
         .collect();
     let window = Duration::from_secs(1);
-    for round in 0..4 {
+    for round in 0..2 {
         sleep(Duration::from_secs(10)).await;
         let before = sends.now();
         store.lose();

@@ -7,6 +7,8 @@ use std::time::{Duration, Instant};
 use paceline::shared::RedisStore;
 use paceline::shared::store::*;
 
+use tokio::task::JoinSet;
+
 use super::proxy::Proxy;
 use super::server::{Kind, Server, pause};
 use super::suite::{limit, op, scope, take};
@@ -262,6 +264,37 @@ async fn a_server_that_became_a_replica_is_left_for_the_one_that_took_over() {
     let error = store.take(&scope(), &ask(2)).await.unwrap_err();
     assert!(error.is_refused(), "{error}");
     assert_eq!(store.take(&scope(), &ask(2)).await.unwrap().granted, 1);
+}
+
+#[tokio::test]
+async fn ten_thousand_keys_that_come_and_go_leave_the_store_as_it_was() {
+    // SS-06: what was registered without an end was walked by a script, slower every week.
+    let server = Server::start(Kind::Valkey);
+    let store = RedisStore::with_timeout(&server.url(), Duration::from_secs(20)).unwrap();
+    let store = Arc::new(store);
+    let mut payers = JoinSet::new();
+    for payer in 0..20 {
+        let store = Arc::clone(&store);
+        payers.spawn(async move {
+            for number in 0..500 {
+                let name = format!("key.{payer}-{number}.requests");
+                let limits = [limit(&name, Law::SlidingLog, 10, 100)];
+                let ask = take(op(payer, number), &limits, 1, 1);
+                assert_eq!(store.take(&scope(), &ask).await.unwrap().granted, 1);
+            }
+        });
+    }
+    payers.join_all().await;
+    let most = server.keys().len();
+    assert!(most > 1000, "{most}");
+    // A payment is remembered for 10 s, and each key has a second to spare.
+    for _ in 0..60 {
+        if server.keys().len() <= 1 {
+            return;
+        }
+        tokio::time::sleep(Duration::from_millis(250)).await;
+    }
+    panic!("{} keys are left of {most}", server.keys().len());
 }
 
 #[tokio::test]

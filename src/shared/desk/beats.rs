@@ -35,7 +35,7 @@ impl Desk {
     pub(super) fn beat_call(&mut self, lasts: Duration, now: Time) -> Call {
         self.beat.is_flying = true;
         let slot_limits: Vec<usize> = (0..self.limits.len())
-            .filter(|&place| !self.limits[place].is_rate())
+            .filter(|&place| self.limits[place].held > 0)
             .collect();
         let mut slots = Vec::new();
         for stage in self.purchases.values() {

@@ -70,6 +70,12 @@ impl Debts {
         self.sent.retain(|sent| sent.purchase != Some(purchase));
     }
 
+    /// The lines of all that is owed.
+    pub(super) fn lines(&self) -> impl Iterator<Item = usize> + '_ {
+        let refunds = self.refunds.values().map(|(line, _)| *line);
+        refunds.chain(self.sent.iter().map(|sent| sent.line))
+    }
+
     /// A call that owed something got no answer.
     pub(super) fn again(&mut self, call: Call) {
         if self.again.len() >= MOST_AGAIN {

@@ -9,7 +9,7 @@ use crate::scheduler::events::Cost;
 
 use super::super::store::{Claim, Lent, Limit};
 use super::limits::Known;
-use super::{Call, Desk, RENEWALS};
+use super::{Call, Desk, IDLE_LEASES, RENEWALS};
 
 impl Desk {
     /// Takes an ask from the shares that a line borrows, or says when it can be.
@@ -17,6 +17,7 @@ impl Desk {
         let mut until = now;
         for &place in &self.lines[line].lent {
             let limit = &mut self.limits[place];
+            limit.used_at = now;
             let ready = limit.pace.ready(now).unwrap_or(now + CLAIM_WAIT);
             if ready > now {
                 let cost = limit.cost(cost);
@@ -61,16 +62,13 @@ impl Desk {
 
     /// The next claim that is due.
     pub(super) fn poll_claim(&mut self, now: Time) -> Option<Call> {
-        let is_idle = self
-            .idle_since
-            .is_some_and(|since| now >= since + self.patience());
         let lent: SmallVec<[usize; 8]> = self.lent_places();
         for place in lent {
             let limit = &self.limits[place];
             if limit.claim.is_flying {
                 continue;
             }
-            if is_idle {
+            if self.leaves_at(limit) <= now {
                 if limit.pace.share(now) > 0 {
                     return Some(self.claim(place, true, now));
                 }
@@ -91,7 +89,8 @@ impl Desk {
         }
         let claim = &limit.claim;
         let is_hungry = limit.demand.is_held_up();
-        if self.idle_since.is_some() && !is_hungry && limit.pace.share(now) == 0 {
+        let is_unused = self.idle_since.is_some() && !is_hungry;
+        if limit.pace.share(now) == 0 && (is_unused || self.leaves_at(limit) <= now) {
             return Time::NEVER;
         }
         if is_hungry && self.want(limit, now) > claim.want + claim.want / 4 {
@@ -99,6 +98,14 @@ impl Desk {
             return claim.due.min(claim.since + URGENT);
         }
         claim.due
+    }
+
+    /// When a share is given back that nobody has used: its key may be gone while others are busy.
+    pub(super) fn leaves_at(&self, limit: &Known) -> Time {
+        match self.idle_since {
+            Some(since) if self.is_closing => since,
+            _ => limit.used_at + self.sharing.lease * IDLE_LEASES,
+        }
     }
 
     fn lent_places(&self) -> SmallVec<[usize; 8]> {

@@ -25,6 +25,8 @@ pub(super) struct Known {
     /// How many slots it holds.
     pub(super) held: u32,
     pub(super) pace: Pace,
+    /// When somebody last wanted of it what it lends.
+    pub(super) used_at: Time,
     /// The end of the last lease.
     pub(super) lent_until: Time,
     pub(super) demand: Demand,
@@ -47,6 +49,7 @@ impl Known {
             used: Count::new(&shared.limit),
             held: 0,
             pace: Pace::new(shared.limit.window),
+            used_at: Time::START,
             lent_until: Time::START,
             demand: Demand::new(),
             claim: ClaimState {

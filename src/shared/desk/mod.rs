@@ -18,13 +18,11 @@ mod facts;
 mod grants;
 mod leases;
 mod limits;
+mod lines;
 mod payments;
 mod words;
 
 use std::collections::{HashMap, VecDeque};
-use std::time::Duration;
-
-use smallvec::SmallVec;
 
 use crate::Time;
 use crate::config::Settings;
@@ -37,11 +35,12 @@ pub(crate) use call::{Call, Heard};
 use debts::Debts;
 use facts::Facts;
 use limits::Known;
+use lines::{Line, Spare};
 use payments::{Batch, Ways};
 
 use super::circuit::Circuit;
 use super::sharing::Sharing;
-use super::store::{Epoch, Limit, OpId, Owner, StoreError};
+use super::store::{Epoch, OpId, Owner, StoreError};
 
 /// Everything that one limiter knows of what it shares.
 #[derive(Debug)]
@@ -54,6 +53,7 @@ pub(crate) struct Desk {
     limits: Vec<Known>,
     lines: Vec<Line>,
     line_of: HashMap<Fingerprint, usize>,
+    spare: Spare,
     /// By the number of the purchase.
     purchases: HashMap<u64, Stage>,
     answers: VecDeque<(Purchase, Allowance)>,
@@ -76,20 +76,6 @@ pub(crate) struct Desk {
     /// Since when nothing is wanted of it.
     idle_since: Option<Time>,
     is_closing: bool,
-}
-
-/// The purchases of one key.
-#[derive(Debug)]
-struct Line {
-    /// The places of its limits: what is paid for exactly, and what is borrowed.
-    exact: SmallVec<[usize; 4]>,
-    lent: SmallVec<[usize; 4]>,
-    paid_from: Vec<Limit>,
-    waiting: VecDeque<Purchase>,
-    flying: Option<Batch>,
-    refused_until: Time,
-    /// Until when the store does not know what was used.
-    lost_until: Time,
 }
 
 /// Where a purchase is.
@@ -125,6 +111,7 @@ impl Desk {
             limits: Vec::new(),
             lines: Vec::new(),
             line_of: HashMap::new(),
+            spare: Spare::default(),
             purchases: HashMap::new(),
             answers: VecDeque::new(),
             changes: VecDeque::new(),
@@ -285,11 +272,10 @@ impl Desk {
             return self.circuit.probe_at();
         }
         // Then what is borrowed is given back.
-        let borrows = self.limits.iter().any(|limit| limit.pace.share(now) > 0);
-        let leaves = match self.idle_since {
-            Some(since) if borrows => since + self.patience(),
-            _ => Time::NEVER,
-        };
+        let lent = self.limits.iter();
+        let lent = lent.filter(|limit| !limit.claim.is_flying && limit.pace.share(now) > 0);
+        let leaves = lent.map(|limit| self.leaves_at(limit)).min();
+        let leaves = leaves.unwrap_or(Time::NEVER);
         self.next_call(now).min(leaves)
     }
 
@@ -346,40 +332,6 @@ impl Desk {
         let owes = self.owing > 0 || self.debts.any() || self.facts.owes();
         let borrows = |limit: &Known| limit.pace.last_share() > 0;
         self.circuit.is_open() || !(self.beat.is_known || owes || self.limits.iter().any(borrows))
-    }
-
-    fn line(&mut self, key: Fingerprint, now: Time) -> usize {
-        if let Some(&line) = self.line_of.get(&key) {
-            return line;
-        }
-        // The settings were checked with another key of the same ceilings.
-        let shared = self.sharing.limits(&self.settings, key).unwrap_or_default();
-        let mut line = Line {
-            exact: SmallVec::new(),
-            lent: SmallVec::new(),
-            paid_from: Vec::new(),
-            waiting: VecDeque::new(),
-            flying: None,
-            refused_until: now,
-            lost_until: now,
-        };
-        for shared in shared {
-            let same = |known: &Known| known.shared.limit == shared.limit;
-            let place = self.limits.iter().position(same).unwrap_or_else(|| {
-                self.limits.push(Known::new(shared, self.owners));
-                self.limits.len() - 1
-            });
-            let known = &self.limits[place];
-            if known.shared.is_lent {
-                line.lent.push(place);
-            } else {
-                line.exact.push(place);
-                line.paid_from.push(known.shared.limit.clone());
-            }
-        }
-        self.lines.push(line);
-        self.line_of.insert(key, self.lines.len() - 1);
-        self.lines.len() - 1
     }
 
     fn next_op(&mut self) -> OpId {
@@ -455,18 +407,9 @@ impl Desk {
             self.idle_since.get_or_insert(now);
         }
     }
-
-    /// How long nothing must be wanted before everything is given back.
-    fn patience(&self) -> Duration {
-        if self.is_closing {
-            Duration::ZERO
-        } else {
-            self.sharing.lease * IDLE_LEASES
-        }
-    }
 }
 
 /// A lease is renewed so many times: two may fail before it ends.
 const RENEWALS: u32 = 3;
-/// A process that was idle for so many leases gives back what it holds and is not called alive.
+/// What nobody wanted for so many leases is given back.
 const IDLE_LEASES: u32 = 2;
