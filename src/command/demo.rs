@@ -15,6 +15,7 @@ use tokio::sync::Semaphore;
 use tokio::task::JoinSet;
 
 use super::mock::Stand;
+use super::say;
 
 /// Shows in under half a minute what paceline does, with no key and no network.
 ///
@@ -53,10 +54,10 @@ pub(crate) fn run(args: Args) -> ExitCode {
 }
 
 async fn show(hotels: u32) -> Result<(), String> {
-    println!(
+    say(format_args!(
         "{hotels} hotels from a provider that allows 1 request a second on each of {KEYS} keys.\n\
-         Everything runs {SCALE} times as fast as it would.\n"
-    );
+         Everything runs {SCALE} times as fast as it would.\n\n"
+    ));
     let naive = naive(hotels).await?;
     let paced = paced(hotels).await?;
     let rounds = hotels.div_ceil(KEYS).saturating_sub(1);
@@ -199,8 +200,8 @@ fn rule() -> Ceiling {
 
 fn print_results(naive: &Reached, paced: &Reached, allowed: f64) {
     let percent = |part: u64, of: u64| 100.0 * part as f64 / of.max(1) as f64;
-    let row = |what: &str, a: String, b: String| println!("{what:28}{a:>16}{b:>16}");
-    println!();
+    let row = |what: &str, a: String, b: String| say(format_args!("{what:28}{a:>16}{b:>16}\n"));
+    say("\n");
     row("", "a script".into(), "paceline".into());
     row(
         "hotels answered",

@@ -1,13 +1,16 @@
 //! `paceline history`: what happened hour by hour, from the file of `run --state`.
 
+use std::collections::BTreeMap;
 use std::path::PathBuf;
 use std::process::ExitCode;
 use std::time::{Duration, SystemTime};
 
 use paceline::batch;
 use paceline::scheduler::history::{History, KeyHour};
+use serde_json::{Value, json};
 
 use super::chart::{Chart, Panel, Series, Shape};
+use super::say;
 
 /// Shows what happened hour by hour and key by key, for seven days: what was served and refused,
 /// and how long answers took.
@@ -20,7 +23,8 @@ pub(crate) struct Args {
     /// Only what happened at this provider, as the table names it.
     #[arg(long, value_name = "NAME")]
     provider: Option<String>,
-    /// Write it as JSON instead of a table.
+    /// Write it as JSON instead of a table: by provider a list of hours, each with `hour`, `key`,
+    /// `successes`, `refusals`, `failures`, `p50_ms` and `p95_ms`.
     #[arg(long)]
     json: bool,
     /// Draw it, too, all keys together.
@@ -51,10 +55,9 @@ impl Args {
             }
         }
         if self.json {
-            let text = serde_json::to_string(&all).map_err(|error| error.to_string())?;
-            println!("{text}");
+            say(format_args!("{}\n", for_programs(&all)));
         } else {
-            print!("{}", table(&all.iter().collect::<Vec<_>>()));
+            say(table(&all.iter().collect::<Vec<_>>()));
         }
         if let Some(path) = &self.svg {
             let mut together = History::default();
@@ -65,6 +68,27 @@ impl Args {
         }
         Ok(())
     }
+}
+
+/// By provider, each hour of each key, with its times in milliseconds.
+fn for_programs(all: &BTreeMap<String, History>) -> Value {
+    let row = |hour: &KeyHour| {
+        let time = |share| hour.percentile(share).map(|time| time.as_millis() as u64);
+        json!({
+            "hour": format!("{}:00Z", date(hour.hour).replace(' ', "T")),
+            "key": hour.key.to_string(),
+            "successes": hour.successes,
+            "refusals": hour.refusals,
+            "failures": hour.failures,
+            "p50_ms": time(0.5),
+            "p95_ms": time(0.95),
+        })
+    };
+    let rows = |history: &History| history.hours().iter().map(row).collect::<Vec<_>>();
+    let all = all
+        .iter()
+        .map(|(name, history)| (name.clone(), rows(history)));
+    json!(all.collect::<BTreeMap<_, _>>())
 }
 
 fn table(all: &[(&String, &History)]) -> String {
@@ -114,14 +138,16 @@ fn picture(hours: &[KeyHour]) -> Option<String> {
     let count = usize::try_from(last - first + 1).ok()?;
     let mut served = vec![0.0; count];
     let mut refused = vec![0.0; count];
-    let mut times = [vec![0.0; count], vec![0.0; count]];
+    // An hour without answers has no time: the line breaks off there.
+    let mut times = [vec![f64::NAN; count], vec![f64::NAN; count]];
     for hour in hours {
         let at = (hour.hour - first) as usize;
         served[at] += hour.successes as f64;
         refused[at] += hour.refusals as f64;
         for (times, share) in times.iter_mut().zip([0.5, 0.95]) {
-            let time = hour.percentile(share).unwrap_or_default();
-            times[at] = f64::max(times[at], time.as_secs_f64() * 1e3);
+            if let Some(time) = hour.percentile(share) {
+                times[at] = f64::max(times[at], time.as_secs_f64() * 1e3);
+            }
         }
     }
     let top = |values: &[f64]| values.iter().copied().fold(1.0, f64::max) * 1.05;

@@ -15,6 +15,8 @@ mod shared;
 mod simulate;
 mod table;
 
+use std::fmt::Display;
+use std::io::{self, Write as _};
 use std::process::ExitCode;
 
 /// Runs calls to other people's HTTP APIs as fast as those APIs allow.
@@ -58,6 +60,18 @@ impl Command {
             Self::Completions(args) => completions::run(&args),
             Self::Man(args) => man::run(&args),
         }
+    }
+}
+
+/// Writes a result to stdout. That whoever read it has gone, as `head` does, is no error: it has what
+/// it wanted, and what else is to be done is done.
+fn say(text: impl Display) {
+    let mut out = io::stdout().lock();
+    match write!(out, "{text}").and_then(|()| out.flush()) {
+        Err(error) if error.kind() != io::ErrorKind::BrokenPipe => {
+            eprintln!("paceline: cannot write to stdout: {error}");
+        }
+        _ => {}
     }
 }
 

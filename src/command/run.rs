@@ -171,7 +171,7 @@ pub(crate) fn run(args: Args) -> ExitCode {
 fn check(options: &Options) -> ExitCode {
     match batch::check(options) {
         Ok(check) => {
-            print!("{check}");
+            super::say(&check);
             ExitCode::from(u8::from(check.bad > 0))
         }
         Err(error) => usage(&error),

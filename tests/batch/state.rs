@@ -139,6 +139,12 @@ fn what_happened_in_two_runs_is_shown_hour_by_hour_and_drawn() {
     let hours: Vec<&Value> = hours.flat_map(|hours| hours.as_array().unwrap()).collect();
     let sum = |field: &str| -> u64 { hours.iter().map(|hour| hour[field].as_u64().unwrap()).sum() };
     assert_eq!(sum("successes"), 42);
+    for hour in &hours {
+        let (half, most) = (&hour["p50_ms"], &hour["p95_ms"]);
+        assert!(half.as_u64() > Some(0) && most.as_u64() >= half.as_u64());
+        let at = hour["hour"].as_str().expect("a time");
+        assert!(at.ends_with(":00:00Z"), "{at}");
+    }
     assert_eq!(sum("successes") + sum("refusals") + sum("failures"), sent);
     let svg = folder.path().join("week.svg");
     let (code, table) = history(&["--state", state, "--svg", svg.to_str().expect("UTF-8")]);
@@ -152,6 +158,19 @@ fn what_happened_in_two_runs_is_shown_hour_by_hour_and_drawn() {
     assert!(
         picture.starts_with("<svg") && picture.contains("P95"),
         "{picture}"
+    );
+    let again = folder.path().join("again.svg");
+    let mut command = std::process::Command::new(env!("CARGO_BIN_EXE_paceline"));
+    let command = command.args(["history", "--state", state, "--svg"]);
+    let mut child = command
+        .arg(&again)
+        .stdout(std::process::Stdio::piped())
+        .spawn()
+        .expect("it starts");
+    drop(child.stdout.take());
+    assert!(
+        child.wait().expect("it ends").success() && again.exists(),
+        "that nobody reads the table is no reason to fail"
     );
     let (code, complaint) = history(&["--state", state, "--provider", "nobody"]);
     assert_eq!(code, 2);

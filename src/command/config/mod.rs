@@ -35,7 +35,7 @@ pub(crate) fn run(args: Args) -> ExitCode {
     let What::Check { file } = args.what;
     match File::read(&file) {
         Ok(file) => {
-            print!("{file}");
+            super::say(file);
             ExitCode::SUCCESS
         }
         Err(error) => {

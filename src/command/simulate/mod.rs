@@ -8,6 +8,8 @@ use std::process::ExitCode;
 
 use paceline::sim::{self, Miss, Paceline, Rival, Run, Scenario, Summary};
 
+use super::say;
+
 /// Runs scenarios in virtual time and prints what came of them.
 ///
 /// Exit code 1 if something that a scenario expects does not hold.
@@ -103,10 +105,8 @@ impl Args {
         }
         if self.json {
             let text = serde_json::to_string_pretty(&results);
-            println!(
-                "{}",
-                text.map_err(|error| format!("cannot write JSON: {error}"))?
-            );
+            let text = text.map_err(|error| format!("cannot write JSON: {error}"))?;
+            say(format_args!("{text}\n"));
         }
         Ok(results)
     }
@@ -157,7 +157,10 @@ impl Args {
             let key = change
                 .key
                 .map_or_else(|| "-".to_owned(), |key| key.to_string());
-            println!("{:>12?} {key:>12} {:?}", change.at, change.what);
+            say(format_args!(
+                "{:>12?} {key:>12} {:?}\n",
+                change.at, change.what
+            ));
         }
     }
 

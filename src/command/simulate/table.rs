@@ -2,6 +2,7 @@
 
 use paceline::sim::Summary;
 
+use super::super::say;
 use super::Result;
 
 /// Prints a heading once and then a line for each result.
@@ -17,8 +18,8 @@ impl Table {
     pub(super) fn print(&mut self, result: &Result) {
         if !self.headed {
             self.headed = true;
-            println!(
-                "{:<54} {:>6} {:>6} {:>6} {:>6}  {:>7} {:>7} {:>7}  {:>6} {:>5} {:>5} {:>6} {:>8} {:>8} {:>6}",
+            say(format_args!(
+                "{:<54} {:>6} {:>6} {:>6} {:>6}  {:>7} {:>7} {:>7}  {:>6} {:>5} {:>5} {:>6} {:>8} {:>8} {:>6}\n",
                 "scenario",
                 "effic.",
                 "5 %",
@@ -34,7 +35,7 @@ impl Table {
                 "wait p50",
                 "p99 s",
                 "to 0.9"
-            );
+            ));
         }
         print_line(&result.scenario, &result.summary);
         for other in &result.against {
@@ -46,15 +47,17 @@ impl Table {
         ] {
             for miss in misses {
                 let (field, found, expected) = (miss.field, miss.found, miss.expected);
-                println!("    {mark} {field} = {found:.4} where {expected:.4} was to be met");
+                say(format_args!(
+                    "    {mark} {field} = {found:.4} where {expected:.4} was to be met\n"
+                ));
             }
         }
     }
 }
 
 fn print_line(name: &str, summary: &Summary) {
-    println!(
-        "{name:<54} {:>6.3} {:>6.3} {:>6.3} {:>6.3}  {:>7.4} {:>7.4} {:>7.4}  {:>6} {:>5} {:>5} {:>6} {:>8.2} {:>8.2} {:>6}",
+    say(format_args!(
+        "{name:<54} {:>6.3} {:>6.3} {:>6.3} {:>6.3}  {:>7.4} {:>7.4} {:>7.4}  {:>6} {:>5} {:>5} {:>6} {:>8.2} {:>8.2} {:>6}\n",
         summary.efficiency.median,
         summary.efficiency.fifth,
         summary.efficiency.worst,
@@ -71,5 +74,5 @@ fn print_line(name: &str, summary: &Summary) {
         summary
             .settled
             .map_or_else(|| "-".to_owned(), |seconds| format!("{seconds:.1}"))
-    );
+    ));
 }
