@@ -155,9 +155,15 @@ pub(crate) fn signal(process: u32, name: &str) {
     assert!(status.success(), "kill -{name} {process}");
 }
 
+/// The nodes of a cluster talk to each other on a port that is 10,000 higher.
 pub(crate) fn free_port() -> u16 {
-    let listener = TcpListener::bind("127.0.0.1:0").expect("a free port");
-    listener.local_addr().expect("it is bound").port()
+    loop {
+        let listener = TcpListener::bind("127.0.0.1:0").expect("a free port");
+        let port = listener.local_addr().expect("it is bound").port();
+        if port <= u16::MAX - 10_000 {
+            return port;
+        }
+    }
 }
 
 /// Real servers keep real time.
