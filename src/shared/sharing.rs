@@ -60,7 +60,7 @@ pub enum WhenAway {
     /// It keeps to its share: what it borrowed last, for its lease and one window more; else the
     /// limit divided by the processes last seen. Until that window is over all together may send
     /// less than twice the limit in one, and then the limit (or one each in a window, where there
-    /// are more processes than the limit). What was sent is charged when the store is back. A
+    /// are more processes than the limit). What was sent instead of paid for is charged when the store is back. A
     /// process that never reached the store has seen no other: [`Sharing::processes`] tells it how
     /// many there are. The default.
     #[default]
@@ -135,7 +135,8 @@ impl Sharing {
     }
 
     /// How long a share or a slot is lent; it is renewed three times as often. The time after
-    /// which others have what a killed process held. Default 3 s; 100 ms to 1 h.
+    /// which others have what a killed process held, or a little later: when a share has earned
+    /// what was sent from it. Default 3 s; 100 ms to 1 h.
     pub fn lease(mut self, lease: Duration) -> Self {
         self.lease = lease.clamp(SHORTEST_LEASE, LONGEST_LEASE);
         self
