@@ -177,6 +177,45 @@ fn release_a_hundred_thousand(bencher: Bencher<'_, '_>) {
         });
 }
 
+/// Asks that are served one after the other, while the others wait in so many buckets: what a
+/// decision costs must not depend on these.
+#[divan::bench(args = [1, 50, 2_000], sample_count = 20, sample_size = 1)]
+fn serve_from_buckets(bencher: Bencher<'_, '_>, buckets: u64) {
+    const ASKS: u64 = 2_000;
+    let answer = answer();
+    bencher
+        .counter(ItemsCount::new(ASKS))
+        .with_inputs(|| {
+            let mut settings = settings();
+            settings.max_concurrency = Some(4);
+            settings.max_wait = None;
+            let mut scheduler = Scheduler::new(settings, &[], 1).expect("the settings are sound");
+            for n in 0..ASKS {
+                let ask = Ask::new().bucket(format!("bucket {}", n % buckets));
+                scheduler
+                    .submit(ask, Time::from_nanos(n))
+                    .expect("there is room");
+            }
+            scheduler
+        })
+        .bench_local_values(|mut scheduler| {
+            let (mut now, mut served) = (Time::START, 0);
+            let mut in_flight = Vec::new();
+            while served < ASKS {
+                now = now + Duration::from_millis(20);
+                while let Some(grant) = scheduler.poll_grant(now) {
+                    scheduler.start(grant.ticket, now);
+                    in_flight.push(grant.ticket);
+                }
+                if let Some(ticket) = in_flight.pop() {
+                    black_box(scheduler.complete(ticket, &answer, now));
+                    served += 1;
+                }
+            }
+            scheduler
+        });
+}
+
 /// A tenth of those who wait belong to a group, which is cancelled: the bar is 5 ms for 10,000.
 #[divan::bench(sample_count = 20, sample_size = 1)]
 fn cancel_a_group_of_ten_thousand(bencher: Bencher<'_, '_>) {
