@@ -208,7 +208,8 @@ fn serve_from_buckets(bencher: Bencher<'_, '_>, buckets: u64) {
                     in_flight.push(grant.ticket);
                 }
                 if let Some(ticket) = in_flight.pop() {
-                    black_box(scheduler.complete(ticket, &answer, now));
+                    let verdict = scheduler.complete(ticket, &answer, now);
+                    black_box(&verdict);
                     served += 1;
                 }
             }
