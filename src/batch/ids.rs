@@ -276,10 +276,13 @@ impl Index {
 
     /// Every entry that has a line, in the order of lines.
     pub(crate) fn by_line(&self) -> impl Iterator<Item = Place> {
-        let order = self.lines.as_ref().map(|lines| {
-            let mut order: Vec<u32> = (0..lines.len() as u32)
-                .filter(|&number| lines[number as usize] > 0)
-                .collect();
+        // A stream that was not begun before has them in their order already.
+        let is_sorted = |lines: &&Vec<u32>| lines.first() != Some(&0) && lines.is_sorted();
+        let lines = self.lines.as_ref().filter(|lines| !is_sorted(lines));
+        let order = lines.map(|lines| {
+            let known = lines.iter().filter(|&&line| line > 0).count();
+            let mut order = Vec::with_capacity(known);
+            order.extend((0..lines.len() as u32).filter(|&number| lines[number as usize] > 0));
             order.sort_unstable_by_key(|&number| lines[number as usize]);
             order
         });
