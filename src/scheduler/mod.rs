@@ -357,10 +357,8 @@ impl Scheduler {
     /// The next ticket that ended without being sent (again), and why. It has ended, and others may
     /// be granted now.
     pub fn poll_refusal(&mut self, now: Time) -> Option<(Ticket, Refusal)> {
-        while let Some(waiting) = self.queue.poll_gone(now) {
-            for ticket in waiting {
-                self.refuse(ticket, Refusal::TenantGone);
-            }
+        for ticket in self.queue.poll_gone(now) {
+            self.refuse(ticket, Refusal::TenantGone);
         }
         if let Some(refused) = self.refused.pop_front() {
             return Some(refused);

@@ -164,10 +164,11 @@ impl Flows {
         }
     }
 
-    /// Whether a tenant waits for anything.
-    pub(super) fn is_queued(&self, tenant: &Name) -> bool {
-        let mut flows = self.of.get(tenant).into_iter().flatten();
-        flows.any(|&(_, flow)| self.flows[flow as usize].queued > 0)
+    /// The flows of a tenant that wait for anything.
+    pub(super) fn queued_of(&self, tenant: &Name) -> impl Iterator<Item = u32> + '_ {
+        let flows = self.of.get(tenant).into_iter().flatten();
+        let flows = flows.map(|&(_, flow)| flow);
+        flows.filter(|&flow| self.flows[flow as usize].queued > 0)
     }
 
     /// The oldest ask of the flow in a lane has changed.

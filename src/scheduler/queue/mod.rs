@@ -16,7 +16,7 @@ mod order;
 mod presence;
 mod shut;
 
-use std::collections::{BTreeSet, HashMap};
+use std::collections::{BTreeSet, HashMap, HashSet};
 
 use slab::Slab;
 use smallvec::SmallVec;
@@ -111,15 +111,20 @@ impl SlotQueue {
         self.flows.roll.set(settings);
     }
 
-    /// What waits of the next tenant that is gone.
-    pub(crate) fn poll_gone(&mut self, now: Time) -> Option<Vec<Ticket>> {
-        let gone = self.flows.roll.poll_gone(now)?;
-        if !self.flows.is_queued(&gone) {
-            return Some(Vec::new());
+    /// What waits of the tenants that are gone by now. All at once, so that it is looked for once.
+    pub(crate) fn poll_gone(&mut self, now: Time) -> Vec<Ticket> {
+        let mut gone = HashSet::new();
+        while let Some(tenant) = self.flows.roll.poll_gone(now) {
+            gone.extend(self.flows.queued_of(&tenant));
         }
-        let waiting = self.waiting();
-        let of_it = waiting.filter(|&ticket| self.tenant(ticket) == Some(&gone));
-        Some(of_it.collect())
+        if gone.is_empty() {
+            return Vec::new();
+        }
+        let entries = self.entries();
+        let of_them = entries.filter(|(_, entry)| {
+            gone.contains(&entry.flow) && !matches!(entry.place, Place::Attempt(_))
+        });
+        of_them.map(|(ticket, _)| ticket).collect()
     }
 
     /// When the next tenant is gone.
