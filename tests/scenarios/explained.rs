@@ -150,6 +150,8 @@ fn binding(name: &str) -> &'static [&'static str] {
         "a-load-below-the-limit-waits-for-nothing" => &["Resume"],
         // Most of its time is the ban's.
         "a-ban-that-is-a-wait-is-met-at-most-once" => &["Hint", "Pace"],
+        // A question that is refused at the end of a minute is told to wait for the rest of it.
+        "windows-may-be-told-by-their-names" => &["Quota", "Hint"],
         // Two limits at once, of which one is not reported.
         "a-knee-may-lie-below-a-reported-quota" => &["Slots", "Limit", "Quota"],
         "a-cap-and-a-bucket-may-hide-together" => &["Limit", "Pace"],

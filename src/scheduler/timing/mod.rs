@@ -90,6 +90,12 @@ impl Timing {
         self.answer.is_none_or(|usual| self.refusal < FAST * usual)
     }
 
+    /// Whether a question that may be refused is heard soon: it then stops others for no longer than a
+    /// stall would.
+    pub(crate) fn hears_soon(&self) -> bool {
+        self.hearing() <= SOON || self.refuses_fast()
+    }
+
     /// The share of an answer's time that is spent on the network, as a fast refusal tells.
     pub(crate) fn on_the_way(&self) -> f64 {
         match self.answer {
@@ -160,6 +166,8 @@ const ANSWER_WEIGHT: f64 = 0.1;
 const SLOWEST_REFUSAL: f64 = 0.5;
 /// A refusal counts as fast, and so as a measure of the network, below this share of an answer.
 const FAST: f64 = 0.3;
+/// In seconds.
+const SOON: f64 = 0.05;
 /// Real networks reorder requests by a few milliseconds at least (separate connections).
 const LEAST_JITTER: f64 = 0.005;
 /// More is not disorder of a network: a new connection's handshake is the largest real cause.

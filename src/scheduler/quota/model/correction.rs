@@ -25,7 +25,7 @@ impl Quota {
             && edge.on_refused(origin.order)
         {
             self.tries -= 1.0;
-        } else if self.law == Law::Sliding && self.limit < FEW {
+        } else if self.law == Law::Sliding && self.limit < FEW && origin.mark.is_some() {
             self.tries = (self.tries - 1.0).max(0.0);
         }
         self.hinted |= origin.hinted;
@@ -43,7 +43,16 @@ impl Quota {
             let most = told.remaining - self.sends.since(origin.order) + back;
             if self.level > most {
                 self.correct(most - self.level);
+                self.book_others(origin.at);
             }
+        }
+    }
+
+    /// What is not left is in use, by whomever, and comes back like the rest.
+    pub(super) fn book_others(&mut self, now: Time) {
+        let others = self.limit - self.level - self.window.counted();
+        if self.law == Law::Sliding && others > 0.0 {
+            self.window.push(others, now);
         }
     }
 

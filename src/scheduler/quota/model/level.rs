@@ -69,11 +69,14 @@ impl Quota {
         self.advance(timing, now);
         self.tries = (self.tries + TRIES_PER_SEND).min(MOST_TRIES);
         let short = self.level + EPSILON < cost.min(self.limit);
+        let pause = (2.0 * timing.answer().unwrap_or(0.0)).max(SCOUT_PAUSE);
+        if short {
+            self.disguise.on_asked(number, pause, now);
+        }
         if let Some(edge) = self.edge.as_mut().filter(|_| short) {
             edge.on_try(number, now);
         } else if short {
             self.scouts = self.scouts.saturating_add(1);
-            let pause = (2.0 * timing.answer().unwrap_or(0.0)).max(SCOUT_PAUSE);
             self.scouts_rest_until = now.plus_secs(pause * f64::from(1_u32 << self.scouts.min(8)));
         }
         self.level -= cost;

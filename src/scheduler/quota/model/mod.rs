@@ -20,11 +20,14 @@ use super::steadiness::Steadiness;
 use super::window::Window;
 
 mod correction;
+mod disguise;
 mod level;
 mod readiness;
 mod recognition;
 mod rollover;
 mod turns;
+
+use disguise::Disguise;
 
 /// How a quota comes back.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -93,6 +96,7 @@ pub(super) struct Quota {
     /// other: one of them asks, more would only be refused.
     scouts: u32,
     scouts_rest_until: Time,
+    disguise: Disguise,
     /// When some of it was last taken to be back after none was.
     back_at: Option<Time>,
     /// Answers in a row that told another quota in its place.
@@ -183,6 +187,7 @@ impl Quota {
             hinted: false,
             scouts: 0,
             scouts_rest_until: Time::START,
+            disguise: Disguise::default(),
             back_at: None,
             untold: 0,
             unheard: 0,
@@ -311,6 +316,10 @@ impl Quota {
             remaining: told.remaining,
             reset: span,
         };
+        if !seen.reset.guessed {
+            self.disguise.on_reading(&seen.reset, seen.at);
+        }
+        self.disguise.on_answer(origin.order, origin.refused, now);
         let doubt = self.doubt_around(origin, jitter);
         self.learn_refill(&seen, doubt, newer, jitter);
         self.learn_steadiness(&seen, origin, newer, jitter);

@@ -1,6 +1,7 @@
 //! When a quota lets a request go: at once, when enough has come back, or as one of the few that
 //! ask whether it has.
 
+use crate::feedback::Dimension;
 use crate::scheduler::time::Time;
 use crate::scheduler::timing::Timing;
 
@@ -47,8 +48,10 @@ impl Quota {
                 } else {
                     Some(last.at.plus_secs(0.5 * told))
                 };
-                let early = early.filter(|_| tries && timing.refuses_fast());
-                at.min(early.map_or(at, |early| self.scout(early))).max(now)
+                let early = early.filter(|_| tries && timing.hears_soon());
+                let at = at.min(early.map_or(at, |early| self.scout(early)));
+                let asked = self.question(at, demand).map(|asked| self.scout(asked));
+                at.min(asked.unwrap_or(at)).max(now)
             }
             Law::Fixed => self.ready_fixed(cost, demand, timing, now),
         }
@@ -100,9 +103,21 @@ impl Quota {
         let sooner = match edge.tried() {
             Some(at) => at.plus_secs(timing.hearing()),
             None if demand > 0.0 && self.may_try(edge, timing) => edge.next_try(timing.jitter()),
-            None => end,
+            None => self.question(end, demand).unwrap_or(end),
         };
         sooner.min(end).max(now)
+    }
+
+    /// When to ask whether some is back already of what is told to come back by `end`.
+    fn question(&self, end: Time, demand: f64) -> Option<Time> {
+        let last = self.last.as_ref()?;
+        let coarse = !last.reset.exact && !last.reset.guessed;
+        let even = self.dimension == Dimension::Requests && !self.is_uneven();
+        if demand <= 0.0 || !coarse || !even {
+            return None;
+        }
+        let (used, _) = self.sends.reach_back(1.0, Time::NEVER)?;
+        self.disguise.question(used, end)
     }
 
     /// Whether a refusal may be spent on learning where the edge lies.
@@ -111,7 +126,7 @@ impl Quota {
         let length = edge.length().unwrap_or_else(|| self.window.longest());
         !edge.is_assumed()
             && self.tries >= 1.0
-            && timing.refuses_fast()
+            && timing.hears_soon()
             && width > (4.0 * timing.jitter()).max(0.02 * length.min(LONGEST_LENGTH))
             && !(self.hinted && edge.was_refused())
     }

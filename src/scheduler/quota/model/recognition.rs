@@ -87,7 +87,7 @@ impl Quota {
     }
 
     /// Whether what comes back does not come evenly.
-    fn is_uneven(&self) -> bool {
+    pub(super) fn is_uneven(&self) -> bool {
         self.steadiness.is_disproved()
     }
 
@@ -98,11 +98,7 @@ impl Quota {
         self.window.settle(&self.sends, seen.at);
         self.level = seen.remaining - self.sends.since(seen.order);
         self.counted_from = seen.order;
-        // What is not left is in use, by whomever.
-        let others = self.limit - self.level - self.window.counted();
-        if others > 0.0 {
-            self.window.push(others, seen.at);
-        }
+        self.book_others(seen.at);
     }
 
     pub(super) fn tell_law_apart(
@@ -120,6 +116,8 @@ impl Quota {
             if self.limit < FEW {
                 // Nothing but the time from one to the next tells its rate.
                 self.law = Law::Sliding;
+            } else if self.is_uneven() {
+                self.settle_for_sliding(seen);
             } else {
                 self.become_bucket();
             }
@@ -148,15 +146,20 @@ impl Quota {
         }
     }
 
-    /// Whether far more was granted within a second than any window of a second grants. Whoever
-    /// tells resets in whole seconds counts in whole seconds, or it is a bucket.
+    /// Whether more was granted within some stretch than windows of a second grant. Whoever tells
+    /// resets in whole seconds counts in whole seconds, or it is a bucket.
     fn is_no_window(&self, seen: &Seen, origin: &Origin) -> bool {
-        let open = self.law != Law::Bucket && !self.never_fixed;
-        if !open || seen.reset.exact || origin.refused || self.window.given().is_some() {
+        let longer = self.window.given().is_some_and(|given| given > 1.0);
+        let open = self.law != Law::Bucket && !self.never_fixed && !longer;
+        if !open || seen.reset.exact || origin.refused {
             return false;
         }
-        let lately = origin.at.plus_secs(-CROWDED_WITHIN);
-        self.sends.between(lately, origin.at) > CROWDED * self.limit + 1.5
+        STRETCHES.iter().any(|&seconds| {
+            let from = origin.at.plus_secs(-SECOND * seconds);
+            // A window that began before the stretch, and one more for each second of it.
+            let most = (seconds + 1.0) * self.limit + 1.5;
+            self.sends.between(from, origin.at) > most
+        })
     }
 
     /// A bucket's reset is the time until it is full: it grows with what is used. A window's is a
@@ -222,7 +225,10 @@ impl Quota {
             let taken = origin.at.plus_secs(jitter - ages.gone);
             self.sends.forget_until(taken);
             let back = self.window.take_until(taken);
-            self.correct(back);
+            // No more of it than this very reading says is left.
+            let most = seen.remaining + doubt - self.sends.since(seen.order);
+            self.correct(back.min((most - self.level).max(0.0)));
+            self.book_others(seen.at);
             self.on_odd_count();
         }
     }
@@ -312,7 +318,8 @@ pub(super) const ODD_COUNTS: u32 = 3;
 const COARSE: f64 = 0.4;
 /// A limit of which all and most can be told apart.
 const MANY: f64 = 8.0;
-/// In seconds: less than a second by what jitter adds.
-const CROWDED_WITHIN: f64 = 0.9;
-/// Times the limit: as much grants a window that starts anew within that second.
-const CROWDED: f64 = 2.0;
+/// In seconds: less than one by what jitter adds.
+const SECOND: f64 = 0.9;
+/// In such seconds: a bucket that fills in half of one shows in two of them, one that takes longer in
+/// more.
+const STRETCHES: [f64; 4] = [1.0, 2.0, 4.0, 8.0];

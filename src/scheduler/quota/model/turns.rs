@@ -55,6 +55,7 @@ impl Quota {
         now: Time,
     ) -> bool {
         self.untold = self.untold.saturating_add(1);
+        self.disguise.on_untold();
         self.advance(timing, now);
         let jitter = timing.jitter();
         let doubt = self
