@@ -46,6 +46,14 @@ struct Capped {
     looks: u32,
     /// Looks that were served since the last that was refused.
     passed: u32,
+    /// So many were served at it that a rate would have refused some, and one more was refused.
+    stood: bool,
+    stands: bool,
+    /// The latest refusal of fewer in flight, until something sent later is served: what counts is
+    /// not the same on both sides, so one may be chance.
+    refused_low: Option<Time>,
+    /// Fewer were refused again and again: there is another limit beside it.
+    paced: bool,
 }
 
 /// Whether one more may be in flight.
@@ -81,7 +89,13 @@ impl Cap {
     pub(crate) fn room(&self, in_flight: u32) -> Room {
         match self.belief {
             Belief::Open | Belief::Disproved => Room::AtPace,
-            Belief::Capped(capped) if in_flight < capped.refused_beside => Room::AtOnce,
+            Belief::Capped(capped) if in_flight < capped.refused_beside => {
+                if capped.paced {
+                    Room::AtPace
+                } else {
+                    Room::AtOnce
+                }
+            }
             Belief::Capped(capped) if capped.served == 0 && capped.tries < TRIALS => Room::Trial,
             Belief::Capped(capped) if capped.looking && in_flight <= capped.disproof() => {
                 if capped.served > capped.look_after() && in_flight == capped.refused_beside {
@@ -131,6 +145,10 @@ impl Cap {
             looking: false,
             looks: 0,
             passed: 0,
+            stood: true,
+            stands: true,
+            refused_low: None,
+            paced: false,
         });
     }
 
@@ -145,14 +163,32 @@ impl Cap {
         self.recent.push_back(now);
     }
 
+    /// Whether a refusal of what was sent at `sent` beside `others` is about a cap that is known for
+    /// one.
+    pub(crate) fn explains(&self, others: u32, sent: Time, jitter: f64) -> bool {
+        let Belief::Capped(capped) = self.belief else {
+            return false;
+        };
+        // Of a small cap a slack of two would be all of it.
+        let slack = self.slack(&capped, sent, jitter);
+        let enough = others + slack.min(capped.refused_beside / 3) >= capped.least();
+        capped.stands && (enough || !capped.paced && capped.refused_low.is_none())
+    }
+
+    /// By how much fewer the server may have counted, or more.
+    fn slack(&self, capped: &Capped, sent: Time, jitter: f64) -> u32 {
+        self.overtaken(sent, jitter) + if capped.looking { LOOK_SLACK } else { 0 }
+    }
+
     /// A request was refused that was sent beside `others` on the same key, and nothing else
-    /// explains it. Not for refusals of an episode that was judged already.
-    pub(crate) fn on_refused(&mut self, others: u32, sent: Time, jitter: f64) {
+    /// explains it. Not for refusals of an episode that was judged already. Whether the cap is now
+    /// known for one: enough were served at it, and one more was not.
+    pub(crate) fn on_refused(&mut self, others: u32, sent: Time, jitter: f64) -> bool {
         let overtaken = self.overtaken(sent, jitter);
         match &mut self.belief {
-            Belief::Disproved => {}
+            Belief::Disproved => false,
             // Nothing was ever served: whatever refused it alone, a cap may be found yet.
-            Belief::Open if others == 0 && self.served_beside.is_none() => {}
+            Belief::Open if others == 0 && self.served_beside.is_none() => false,
             Belief::Open => {
                 // Refused beside fewer than were served beside: no cap. One less is the way back.
                 let fits = self.served_beside.is_none_or(|most| others + 1 > most);
@@ -167,17 +203,29 @@ impl Cap {
                         looking: false,
                         looks: 0,
                         passed: 0,
+                        stood: false,
+                        stands: false,
+                        refused_low: None,
+                        paced: false,
                     })
                 } else {
                     Belief::Disproved
                 };
+                false
             }
             Belief::Capped(capped) => {
                 let slack = overtaken + if capped.looking { LOOK_SLACK } else { 0 };
-                if others + slack < capped.refused_beside {
-                    self.disprove();
-                    return;
+                if others + slack < capped.least() {
+                    if capped.stands {
+                        capped.paced |= capped.refused_low.replace(sent).is_some();
+                    } else {
+                        self.disprove();
+                    }
+                    return false;
                 }
+                let is_one_more = capped.looking && others >= capped.refused_beside;
+                let new = is_one_more && capped.stood && !capped.stands;
+                capped.stands |= new;
                 // What is looked for may have risen a little.
                 let most = capped.refused_beside.max(others.saturating_sub(slack));
                 capped.refused_beside = if capped.looking {
@@ -189,6 +237,7 @@ impl Cap {
                 capped.looking = false;
                 capped.passed = 0;
                 capped.tries += 1;
+                new
             }
         }
     }
@@ -206,28 +255,41 @@ impl Cap {
             looking: false,
             looks: MOST_LOOKS,
             passed: 0,
+            stood: true,
+            stands: true,
+            refused_low: None,
+            paced: false,
         });
     }
 
+    /// A request that was sent then was served.
+    pub(crate) fn on_accepted(&mut self, sent: Time) {
+        if let Belief::Capped(capped) = &mut self.belief {
+            capped.refused_low.take_if(|refused| sent > *refused);
+        }
+    }
+
     /// A request was served that was sent beside `others`. Of those in flight a share is
-    /// `on_the_way`. `may_try` allows a refusal for a look at
-    /// a higher cap; whether one was begun is the answer.
+    /// `on_the_way`. `may_try` allows a refusal for a look at a higher cap, `early` one
+    /// after few of them.
     pub(crate) fn on_served(
         &mut self,
         others: u32,
         on_the_way: f64,
         may_try: bool,
+        early: bool,
         now: Time,
-    ) -> bool {
+    ) {
         self.served_beside = self.served_beside.max(Some(others));
         let Belief::Capped(capped) = &mut self.belief else {
-            return false;
+            return;
         };
         capped.served += 1;
         capped.on_the_way = on_the_way;
+        capped.stood |= early && capped.served >= capped.stands_after();
         if others >= capped.disproof() {
             self.disprove();
-            return false;
+            return;
         }
         if capped.looking && others >= capped.refused_beside {
             // One may be luck: another had ended, and its answer was on the way.
@@ -241,7 +303,9 @@ impl Cap {
             }
         }
         let since = *capped.since.get_or_insert(now);
-        let due = capped.served > capped.look_after()
+        let first = early && capped.looks == 0 && capped.served >= capped.stands_after();
+        let due = first
+            || capped.served > capped.look_after()
             || capped.served > capped.look_early_after()
                 && now.secs_since(since) > capped.look_early_secs();
         if due && may_try && !capped.looking {
@@ -249,9 +313,13 @@ impl Cap {
             capped.since = Some(now);
             capped.served = 2;
             capped.looks = (capped.looks + 1).min(MOST_LOOKS);
-            return true;
         }
-        false
+    }
+
+    /// Whether more than the cap is tried.
+    #[cfg(test)]
+    fn is_looking(&self) -> bool {
+        matches!(self.belief, Belief::Capped(capped) if capped.looking)
     }
 
     fn disprove(&mut self) {
@@ -271,6 +339,21 @@ impl Capped {
     /// on the way.
     fn disproof(&self) -> u32 {
         ((1.1 + 2.0 * self.on_the_way) * f64::from(self.first_refused) + 2.0).ceil() as u32
+    }
+
+    /// Fewer in flight than that are refused for another reason.
+    fn least(&self) -> u32 {
+        let cap = f64::from(self.refused_beside);
+        if self.stands {
+            (cap * (1.0 - self.on_the_way)).ceil() as u32
+        } else {
+            self.refused_beside
+        }
+    }
+
+    /// Successes after which it stands if one more is refused.
+    fn stands_after(&self) -> u32 {
+        STANDS_AFTER.max(STANDS_AFTER_CAPS.saturating_mul(self.refused_beside))
     }
 
     fn passes_needed(&self) -> u32 {
@@ -297,6 +380,9 @@ impl Capped {
 /// Under a cap with five seconds to an answer nothing completes for long: a few trials by time are
 /// what tells it from a rate then.
 const TRIALS: u32 = 3;
+/// Served after it was supposed, two rounds of it and not just a few: a rate would have refused some.
+const STANDS_AFTER: u32 = 12;
+const STANDS_AFTER_CAPS: u32 = 2;
 /// A look at one above the cap is one early at the server, and so is the one it displaced.
 const LOOK_SLACK: u32 = 2;
 /// Looks in a row that must be served before the cap is taken to be higher, and how many more per
@@ -357,7 +443,7 @@ mod tests {
     #[test]
     fn more_in_flight_than_was_refused_shows_that_it_is_none() {
         let mut cap = capped();
-        cap.on_served(20, 0.0, false, at(0));
+        cap.on_served(20, 0.0, false, true, at(0));
         assert_eq!(cap.limit(), None);
     }
 
@@ -365,7 +451,9 @@ mod tests {
     fn a_cap_that_holds_is_asked_rarely_whether_it_rose() {
         let mut cap = capped();
         let mut look = |_: &i32| {
-            let looks = cap.on_served(15, 0.0, true, at(0));
+            let looked = cap.is_looking();
+            cap.on_served(15, 0.0, true, true, at(0));
+            let looks = cap.is_looking() && !looked;
             if looks {
                 cap.on_sent(at(300));
                 cap.on_refused(16, at(300), 0.005);
@@ -373,23 +461,21 @@ mod tests {
             looks
         };
         assert_eq!((0..1000).filter(&mut look).count(), 5);
-        assert_eq!(
-            (0..1000)
-                .filter(|_| cap.on_served(15, 0.0, false, at(0)))
-                .count(),
-            0
-        );
+        (0..1000).for_each(|_| {
+            cap.on_served(15, 0.0, false, true, at(0));
+        });
+        assert!(!cap.is_looking());
     }
 
     #[test]
     fn a_cap_that_rose_is_followed() {
         let mut cap = capped();
         let round = |cap: &mut Cap, others| {
-            (0..250)
-                .filter(|_| cap.on_served(others, 0.0, true, at(0)))
-                .count()
+            (0..250).for_each(|_| {
+                cap.on_served(others, 0.0, true, true, at(0));
+            });
         };
-        assert_eq!(round(&mut cap, 15), 1);
+        round(&mut cap, 15);
         assert_eq!(cap.room(16), Room::Look, "apart from other sends at first");
         round(&mut cap, 16);
         assert_eq!(cap.limit(), Some(17));
@@ -403,7 +489,7 @@ mod tests {
         assert_eq!(cap.limit(), Some(1));
         let mut beside = 0;
         for answer in 1..20 {
-            cap.on_served(beside, 0.0, true, at(3000 * answer));
+            cap.on_served(beside, 0.0, true, true, at(3000 * answer));
             beside = if cap.room(beside + 1) == Room::Look {
                 beside + 1
             } else {

@@ -116,7 +116,9 @@ impl Control {
         let may_try = self.paces.of(trail.paced_in).may_try(key, now);
         let on_the_way = self.timing.on_the_way();
         let cap = &mut self.keys[key.index()].cap;
-        cap.on_served(trail.others, on_the_way, may_try, now);
+        let early = !self.paces.of(trail.paced_in).is_strict(key);
+        cap.on_accepted(trail.stamp.at);
+        cap.on_served(trail.others, on_the_way, may_try, early, now);
         let scene = Scene {
             keys: self.keys.len(),
             told: self.told,
@@ -186,6 +188,12 @@ impl Control {
             self.paces.common_mut().on_explained(key, &trail.stamp);
             return;
         }
+        let jitter = self.timing.jitter();
+        if control.cap.explains(trail.others, trail.stamp.at, jitter) {
+            control.cap.on_refused(trail.others, trail.stamp.at, jitter);
+            self.paces.common_mut().on_look_refused(key, &trail.stamp);
+            return;
+        }
         let scene = Scene {
             keys,
             told: self.told,
@@ -201,7 +209,10 @@ impl Control {
         let may_be_cap = !self.told || keys == 1;
         if may_be_cap && !refused.same_episode {
             let jitter = self.timing.jitter();
-            control.cap.on_refused(trail.others, trail.stamp.at, jitter);
+            let found = control.cap.on_refused(trail.others, trail.stamp.at, jitter);
+            if found {
+                self.paces.common_mut().on_cap_found(key);
+            }
         }
         changes.extend(refused.changed.map(Changed::into_what));
     }

@@ -74,7 +74,7 @@ impl Control {
     /// The gate of a learned rate, as far as it binds where so many are in flight.
     fn pace_gate(&self, pace: &Pace, room: Room, key: KeyId, now: Time) -> Gate {
         match room {
-            Room::Trial | Room::Look if !pace.is_known(key) => WAIT,
+            Room::Trial if !pace.is_known(key) => WAIT,
             Room::Look => pace.gate_of_look(key, &self.timing, now),
             Room::AtOnce if !pace.is_strict(key) && self.timing.refuses_fast() => Gate::Open,
             _ => pace.gate(key, &self.timing, now),

@@ -34,7 +34,7 @@ impl Block {
         let since = evidence.counted_since(credit, back);
         let before = evidence.sends.before(since);
         Self {
-            held: evidence.sends.before(evidence.block_began) - before,
+            held: evidence.held() - before,
             sent: evidence.sends.before(back) - before,
             began: evidence.block_began.secs_since(since),
             refused: evidence
@@ -79,8 +79,7 @@ impl Learned {
     ) -> Option<Changed> {
         let track = &mut self.keys[key.index()];
         let evidence = &mut track.evidence;
-        let after_anchor = evidence.anchor.is_some_and(|anchor| stamp.at > anchor);
-        if !evidence.blocked || !after_anchor {
+        if !evidence.blocked || !evidence.is_after_anchor(stamp.at) {
             return None;
         }
         evidence.blocked = false;

@@ -63,7 +63,10 @@ impl KeyPace {
             bracket.high = (accepted / used).max(flow);
             bracket.low = 0.0;
             bracket.pace = 0.5 * bracket.high;
-            self.backoff = used.max(SHORTEST_BACKOFF);
+            // Who asks to wait counts who does not.
+            let longest = if case.asked_to_wait { 4.0 } else { 1.0 } * LONGEST_FIRST;
+            let few = (FEW_PERIODS * used / accepted).max(longest);
+            self.backoff = used.min(few).max(SHORTEST_BACKOFF);
         }
         self.next = now.plus_secs(self.backoff);
     }
@@ -188,6 +191,10 @@ impl Case<'_> {
 const SOONEST: f64 = 0.005;
 /// In seconds.
 const SHORTEST_BACKOFF: f64 = 0.01;
+/// In seconds, and in periods of what was accepted: who is refused for the first time after an hour
+/// must not wait for another.
+const LONGEST_FIRST: f64 = 0.5;
+const FEW_PERIODS: f64 = 2.0;
 /// In seconds: a minute is the commonest window.
 const LONGEST_BACKOFF: f64 = 60.0;
 /// A credit below it is a minimum interval: nothing is saved up, and gaps count one by one.

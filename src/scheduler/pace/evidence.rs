@@ -12,8 +12,13 @@ pub(super) struct Evidence {
     pub(super) sends: Sends,
     /// The send of the last refusal that began an episode; none before the first.
     pub(super) anchor: Option<Time>,
+    /// What was sent after the anchor and up to here may have overtaken it: it says nothing about
+    /// the time since.
+    overtaking_until: Time,
     /// The first refusal of those in a row that the anchor is the last of.
     pub(super) block_began: Time,
+    /// What was sent until then and accepted counts as from before the block.
+    held_until: Time,
     /// Since the anchor, and since when it was sent without a stall: credit may have run over in a
     /// stall.
     steady_since: Option<Time>,
@@ -21,6 +26,8 @@ pub(super) struct Evidence {
     pub(super) slowest: f64,
     /// When the key last came back from a block, or was first used.
     pub(super) segment: Option<Time>,
+    /// The first send ever.
+    first: Option<Time>,
     /// The first send since the pace last changed.
     changed: Option<Time>,
     /// Refused, and not accepted since.
@@ -28,16 +35,28 @@ pub(super) struct Evidence {
 }
 
 impl Evidence {
+    /// Whether this send came after the anchor for certain.
+    pub(super) fn is_after_anchor(&self, sent: Time) -> bool {
+        self.anchor.is_some() && sent > self.overtaking_until
+    }
+
     /// What was accepted after the anchor, or ever, and before `moment`.
     pub(super) fn accepted_before(&self, moment: Time) -> f64 {
-        let from = self.anchor.map_or(0.0, |anchor| self.sends.until(anchor));
-        self.sends.before(moment) - from
+        let from = self
+            .anchor
+            .map_or(0.0, |_| self.sends.until(self.overtaking_until));
+        (self.sends.before(moment) - from).max(0.0)
     }
 
     /// What was accepted from the start of the segment on and before `moment`, and that start.
     pub(super) fn segment_before(&self, moment: Time) -> (Time, f64) {
         let start = self.segment.unwrap_or(moment);
         (start, self.sends.before(moment) - self.sends.before(start))
+    }
+
+    /// What was accepted before the block began, ever.
+    pub(super) fn held(&self) -> f64 {
+        self.sends.until(self.held_until)
     }
 
     /// The first send that a window would count which was used up when the block began. No window
@@ -72,7 +91,7 @@ impl Evidence {
     /// number that it rests on.
     pub(super) fn low_until(&self, jitter: f64, heard: Time) -> Option<(f64, f64)> {
         let anchor = self.anchor?;
-        let accepted = self.sends.until(heard) - self.sends.until(anchor);
+        let accepted = self.sends.until(heard) - self.sends.until(self.overtaking_until);
         let (_, last) = self.sends.reach_back(1.0, heard + TICK_AFTER)?;
         let span = last.secs_since(anchor) + jitter;
         Some(((accepted - 1.0) / span.max(TICK), accepted))
@@ -99,15 +118,27 @@ impl Evidence {
         self.changed = None;
     }
 
-    /// Starts counting anew at a refusal of what was sent at `refused`.
-    pub(super) fn take_anchor(&mut self, refused: Time, pace: f64) {
+    /// Starts counting anew at a refusal of what was sent at `refused`, which those sent less than
+    /// `overtaking` seconds later may have overtaken.
+    pub(super) fn take_anchor(&mut self, refused: Time, pace: f64, overtaking: f64) {
         if self.anchor.is_none() || self.accepted_before(refused) >= 1.0 {
             self.block_began = refused;
+            self.held_until = refused.plus_secs(overtaking);
         }
         self.anchor = Some(refused);
+        self.overtaking_until = refused.plus_secs(overtaking);
         self.steady_since = None;
         self.slowest = pace;
         self.blocked = true;
+        self.pace_changed();
+    }
+
+    /// No refusal so far was about the rate.
+    pub(super) fn start_again(&mut self) {
+        self.anchor = None;
+        self.blocked = false;
+        self.segment = self.first;
+        self.steady_since = None;
         self.pace_changed();
     }
 
@@ -122,6 +153,7 @@ impl Evidence {
         if self.anchor.is_some() && (stalled || self.steady_since.is_none()) {
             self.steady_since = Some(now);
         }
+        self.first.get_or_insert(now);
         self.segment.get_or_insert(now);
         self.changed.get_or_insert(now);
         self.sends.push(1.0, now);

@@ -201,6 +201,27 @@ impl Learned {
         }
     }
 
+    /// A request was refused that only looked for more.
+    pub(crate) fn on_look_refused(&mut self) {
+        self.budget.spend();
+    }
+
+    /// The first refusals of the key were those of a cap: they say nothing about a rate, and what was
+    /// accepted before them is no credit.
+    pub(crate) fn on_cap_found(&mut self, key: KeyId) {
+        let track = self.track(key);
+        track.evidence.start_again();
+        track.refused_in_a_row = 0;
+        track.next = Time::START;
+        let index = track.bracket;
+        let members = self.keys.iter().filter(|track| track.bracket == index);
+        if members.count() == 1 {
+            self.brackets[index] = Bracket::default();
+        } else {
+            self.brackets[index].credit = f64::INFINITY;
+        }
+    }
+
     /// The server refused the key itself: what its refusals said about the rate is void.
     pub(crate) fn on_fault(&mut self, key: KeyId) {
         self.track(key).evidence.forget_anchor();

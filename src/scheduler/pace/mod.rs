@@ -226,6 +226,21 @@ impl Pace {
         }
     }
 
+    /// A request was refused that looked for more than a known cap: what it cost is paid for.
+    pub(crate) fn on_look_refused(&mut self, key: KeyId, stamp: &Stamp) {
+        if let Self::Learned(learned) = self {
+            learned.on_explained(key, stamp);
+            learned.on_look_refused();
+        }
+    }
+
+    /// The first refusals of the key were those of a cap.
+    pub(crate) fn on_cap_found(&mut self, key: KeyId) {
+        if let Self::Learned(learned) = self {
+            learned.on_cap_found(key);
+        }
+    }
+
     /// The server refused the key itself; `out` says whether it is out of use now.
     pub(crate) fn on_fault(&mut self, key: KeyId, out: bool, now: Time) {
         if let Self::Learned(learned) = self {
