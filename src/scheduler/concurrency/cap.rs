@@ -303,7 +303,8 @@ impl Cap {
             }
         }
         let since = *capped.since.get_or_insert(now);
-        let first = early && capped.looks == 0 && capped.served >= capped.stands_after();
+        let first =
+            early && !capped.stands && capped.looks == 0 && capped.served >= capped.stands_after();
         let due = first
             || capped.served > capped.look_after()
             || capped.served > capped.look_early_after()
@@ -472,7 +473,7 @@ mod tests {
         let mut cap = capped();
         let round = |cap: &mut Cap, others| {
             (0..250).for_each(|_| {
-                cap.on_served(others, 0.0, true, true, at(0));
+                cap.on_served(others, 0.0, true, false, at(0));
             });
         };
         round(&mut cap, 15);
@@ -505,5 +506,22 @@ mod tests {
         cap.on_sent(at(0));
         cap.on_refused(0, at(0), 0.005);
         assert_eq!(cap.room(1), Room::AtPace);
+    }
+
+    #[test]
+    fn a_cap_that_stood_stays_though_fewer_are_refused() {
+        let mut cap = capped();
+        (0..32).for_each(|_| cap.on_served(15, 0.0, true, true, at(400)));
+        assert!(cap.is_looking(), "one more is tried after two rounds");
+        cap.on_sent(at(410));
+        assert!(cap.on_refused(16, at(410), 0.005));
+        assert!(cap.explains(16, at(420), 0.005));
+        for sent in [500, 600] {
+            cap.on_sent(at(sent));
+            cap.on_refused(4, at(sent), 0.005);
+        }
+        assert!(!cap.explains(4, at(700), 0.005), "there is another limit");
+        assert_eq!(cap.limit(), Some(16));
+        assert_eq!(cap.room(4), Room::AtPace);
     }
 }

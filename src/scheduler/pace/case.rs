@@ -193,7 +193,7 @@ const SOONEST: f64 = 0.005;
 const SHORTEST_BACKOFF: f64 = 0.01;
 /// In seconds, and in periods of what was accepted: who is refused for the first time after an hour
 /// must not wait for another.
-const LONGEST_FIRST: f64 = 0.5;
+const LONGEST_FIRST: f64 = 1.0;
 const FEW_PERIODS: f64 = 2.0;
 /// In seconds: a minute is the commonest window.
 const LONGEST_BACKOFF: f64 = 60.0;

@@ -171,3 +171,28 @@ pub(super) const TICK: f64 = 1e-3;
 const TICK_AFTER: std::time::Duration = std::time::Duration::from_nanos(1);
 /// In periods of the pace: a longer pause is no pace.
 const STALL: f64 = 2.5;
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn at(millis: u64) -> Time {
+        Time::from_nanos(millis * 1_000_000)
+    }
+
+    #[test]
+    fn what_may_have_overtaken_a_refusal_counts_as_from_before_it() {
+        let mut evidence = Evidence::default();
+        let mut last = None;
+        for sent in [0, 1, 2, 4, 6, 30] {
+            evidence.on_sent(f64::INFINITY, last, at(sent));
+            last = Some(at(sent));
+        }
+        evidence.on_refused(at(2));
+        evidence.take_anchor(at(2), 100.0, 0.01);
+        assert_eq!(evidence.accepted_before(at(20)), 0.0);
+        assert_eq!(evidence.accepted_before(at(40)), 1.0);
+        assert_eq!(evidence.held(), 4.0);
+        assert!(!evidence.is_after_anchor(at(6)) && evidence.is_after_anchor(at(30)));
+    }
+}

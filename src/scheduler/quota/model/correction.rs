@@ -49,10 +49,11 @@ impl Quota {
     }
 
     /// What is not left is in use, by whomever, and comes back like the rest.
-    pub(super) fn book_others(&mut self, now: Time) {
+    pub(super) fn book_others(&mut self, sent: Time) {
         let others = self.limit - self.level - self.window.counted();
-        if self.law == Law::Sliding && others > 0.0 {
-            self.window.push(others, now);
+        // Of a limit of one it is back when it is told to be.
+        if self.law == Law::Sliding && others > 0.0 && self.limit >= FEW {
+            self.window.push(others, sent);
         }
     }
 
