@@ -113,7 +113,7 @@ impl Quota {
         let last = self.last.as_ref()?;
         let coarse = !last.reset.exact && !last.reset.guessed;
         let even = self.dimension == Dimension::Requests && !self.is_uneven();
-        if demand <= 0.0 || !coarse || !even {
+        if demand <= 0.0 || !coarse || !even || self.has_given_window() {
             return None;
         }
         let (used, _) = self.sends.reach_back(1.0, Time::NEVER)?;

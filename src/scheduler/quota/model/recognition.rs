@@ -149,8 +149,7 @@ impl Quota {
     /// Whether more was granted within some stretch than windows of a second grant. Whoever tells
     /// resets in whole seconds counts in whole seconds, or it is a bucket.
     fn is_no_window(&self, seen: &Seen, origin: &Origin) -> bool {
-        let longer = self.window.given().is_some_and(|given| given > 1.0);
-        let open = self.law != Law::Bucket && !self.never_fixed && !longer;
+        let open = self.law != Law::Bucket && !self.never_fixed && !self.has_given_window();
         if !open || seen.reset.exact || origin.refused {
             return false;
         }
