@@ -48,9 +48,6 @@ pub(crate) fn read<'a>(
         Some(b'<') => {
             // A page says something, if only to people.
             reader.found.evidence.spoke |= refused;
-            if refused && xml::is_page(start) {
-                sentence::prose(reader.found, start, true);
-            }
             xml::visit(start, |name, text| {
                 let place = Place {
                     path: &[name],
@@ -60,7 +57,7 @@ pub(crate) fn read<'a>(
             });
         }
         Some(_) if refused => {
-            sentence::prose(reader.found, start, false);
+            sentence::prose(reader.found, start);
             let line = start.trim_ascii();
             // A bare word may be a code: `local_rate_limited`.
             if line.len() <= LONGEST_CODE && !line.contains(&b' ') {

@@ -88,9 +88,6 @@ pub fn read(
         if !page && (refused || vendor.own.ok_bodies || !vendor.replays.is_empty()) {
             body::read(&mut found, vendor, refused, body);
         }
-        if page && refused {
-            sentence::prose(&mut found, body, true);
-        }
         found.evidence.spoke |= page;
     }
     conclude(&mut found, vendor, status.as_u16(), date)

@@ -1,4 +1,4 @@
-//! What people see of a page or a plain text: its first words, without tags.
+//! What people see of a plain text: its first words.
 
 /// The words of a text, with one space between them.
 pub(crate) struct Prose {
@@ -8,26 +8,18 @@ pub(crate) struct Prose {
 
 impl Prose {
     /// Reads as many whole words as there is place for.
-    pub(crate) fn read(text: &[u8], page: bool) -> Self {
+    pub(crate) fn read(text: &[u8]) -> Self {
         let mut prose = Self {
             bytes: [b' '; MOST],
             length: 0,
         };
-        let mut rest = text;
-        while let Some((&byte, after)) = rest.split_first() {
-            let gap = match byte {
-                b'<' if page => after_tag(after),
-                b'&' if page => after_entity(after),
-                _ if byte.is_ascii_whitespace() => Some(after),
-                _ => None,
-            };
-            let fits = prose.add(if gap.is_some() { b' ' } else { byte });
-            if !fits {
+        for &byte in text {
+            let is_gap = byte.is_ascii_whitespace();
+            if !prose.add(if is_gap { b' ' } else { byte }) {
                 // A word that is cut could be a number without its last digits.
                 prose.cut();
                 break;
             }
-            rest = gap.unwrap_or(after);
         }
         prose
     }
@@ -55,63 +47,24 @@ impl Prose {
     }
 }
 
-/// What follows a tag; of one whose contents nobody sees, what follows those.
-fn after_tag(tag: &[u8]) -> Option<&[u8]> {
-    let hidden = HIDDEN.iter().any(|name| {
-        tag.get(..name.len())
-            .is_some_and(|start| start.eq_ignore_ascii_case(name))
-    });
-    let end = tag.iter().position(|&byte| byte == b'>');
-    let after = end.map_or(&tag[..0], |end| &tag[end + 1..]);
-    if !hidden {
-        return Some(after);
-    }
-    let end = after.windows(2).position(|pair| pair == b"</");
-    Some(end.map_or(&after[..0], |end| &after[end..]))
-}
-
-/// What follows a character that is written by its name: most of them are kinds of spaces.
-fn after_entity(name: &[u8]) -> Option<&[u8]> {
-    let end = name
-        .iter()
-        .take(LONGEST_ENTITY)
-        .position(|&byte| byte == b';')?;
-    Some(&name[end + 1..])
-}
-
-/// Pages that say when to come back say so at once.
+/// Texts that say when to come back say so at once.
 const MOST: usize = super::text::LONGEST;
-
-/// `&nbsp;`, `&#160;`, `&thinsp;`
-const LONGEST_ENTITY: usize = 8;
-
-const HIDDEN: [&[u8]; 2] = [b"script", b"style"];
 
 #[cfg(test)]
 mod tests {
     use super::*;
 
-    fn page(text: &str) -> String {
-        String::from_utf8_lossy(Prose::read(text.as_bytes(), true).as_bytes()).into_owned()
-    }
-
     #[test]
-    fn tags_styles_and_spaces_are_not_seen() {
-        let text =
-            "<html><style>p { x: 1 }</style><p>Try again in <b>30</b>&nbsp;seconds</p>\n  </html>";
-        assert_eq!(page(text), "Try again in 30 seconds ");
-        assert_eq!(page("a < b"), "a ");
-        assert_eq!(page("<script>"), "");
+    fn between_two_words_there_is_one_space() {
+        let seen = Prose::read(b"Try again\r\n  in\t20 seconds \n");
+        assert_eq!(seen.as_bytes(), b"Try again in 20 seconds ");
     }
 
     #[test]
     fn a_word_that_has_no_place_is_left_out() {
         let text = format!("{} in 20 seconds", "x".repeat(MOST - 5));
-        let seen = Prose::read(text.as_bytes(), false);
+        let seen = Prose::read(text.as_bytes());
         assert!(seen.as_bytes().ends_with(b"x in"));
-        assert_eq!(
-            Prose::read("x".repeat(2 * MOST).as_bytes(), false).as_bytes(),
-            b""
-        );
+        assert_eq!(Prose::read("x".repeat(2 * MOST).as_bytes()).as_bytes(), b"");
     }
 }

@@ -96,9 +96,9 @@ fn take(found: &mut Findings<'_>, template: &Text, told: &text::Found) {
     found.tally.push(draft);
 }
 
-/// The delay that a plain text or a page tells people. It is the only thing in it that is believed.
-pub(super) fn prose(found: &mut Findings<'_>, text: &[u8], page: bool) {
-    let plain = Prose::read(text, page);
+/// The delay that a plain text tells people. It is the only thing in it that is believed.
+pub(super) fn prose(found: &mut Findings<'_>, text: &[u8]) {
+    let plain = Prose::read(text);
     let now = found.tally.now;
     let wait = all()
         .flat_map(|vendor| vendor.texts)

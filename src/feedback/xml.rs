@@ -25,7 +25,7 @@ pub(crate) fn visit<'a>(text: &'a [u8], mut tell: impl FnMut(&'a [u8], &'a [u8])
 }
 
 /// Whether it is a page for people.
-pub(crate) fn is_page(text: &[u8]) -> bool {
+fn is_page(text: &[u8]) -> bool {
     let start = text.get(..15).unwrap_or(text);
     contains(start, b"<html") || contains(start, b"<!doctype html")
 }
