@@ -1,13 +1,16 @@
 //! Which lines there are and what is known of each, in at most 24 bytes a line.
 //!
 //! An id is known by 72 bits of its hash: among ten million lines, two different ids look the same
-//! in one batch of a hundred million. Entries lie in an array in the order in which they were
-//! first seen (for a file: one entry a line); beside it lies a table of entry numbers, ordered by
-//! hash, so that a look-up ends early even when the table is nearly full.
+//! in one batch of a hundred million. Entries lie in the order in which they were first seen (for a
+//! file: one entry a line); beside them lie their numbers, ordered by hash. In a stream that was
+//! not begun before, lines come in the order of entries too, and need not be kept.
 
 use std::fmt::Write;
 
 use xxhash_rust::xxh3::{xxh3_64, xxh3_128};
+
+use super::pieces::Pieces;
+use super::slots::{HASH_BITS, Slots};
 
 /// An id of a line, as a hash of its text. The same in every run and on every machine.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
@@ -127,13 +130,13 @@ pub(crate) struct Counts {
 /// Every id that was seen, with the state and the place of its last record.
 #[derive(Debug, Default)]
 pub(crate) struct Index {
-    entries: Vec<Entry>,
-    /// Entry numbers, ordered by hash, with gaps. Longer than `homes` where the last run is.
-    table: Vec<u32>,
-    homes: u64,
-    used: usize,
-    /// The line of each entry, where entries were not made line by line. 0: no line so far.
-    lines: Option<Vec<u32>>,
+    entries: Pieces<Entry>,
+    slots: Slots,
+    /// So many entries, from the first on, have the lines from 1 on.
+    straight: u32,
+    /// The lines of the entries behind them. 0, or not there: no line so far.
+    lines: Pieces<u32>,
+    is_stream: bool,
     moved: u64,
 }
 
@@ -146,7 +149,7 @@ impl Index {
     /// An index whose ids come in any order, some of them from records before their lines.
     pub(crate) fn of_stream() -> Self {
         Self {
-            lines: Some(Vec::new()),
+            is_stream: true,
             ..Self::default()
         }
     }
@@ -154,86 +157,94 @@ impl Index {
     /// Adds the next line of a file. Nothing finds it before [`seal`](Self::seal).
     pub(crate) fn push(&mut self, id: Id) {
         self.entries.push(Entry::new(id.kept(), State::Open));
+        self.straight += 1;
     }
 
     /// Adds a blank line of a file.
     pub(crate) fn push_blank(&mut self) {
         self.entries.push(Entry::new(0, State::Blank));
+        self.straight += 1;
     }
 
     /// Makes the pushed lines known by their ids; tells `duplicate` the lines of each id that
     /// stands on two.
     pub(crate) fn seal(&mut self, mut duplicate: impl FnMut(u32, u32)) {
-        let count = self
-            .entries
-            .iter()
-            .filter(|entry| entry.state() != State::Blank)
-            .count();
-        self.size_for(count);
-        for number in 0..self.entries.len() as u32 {
-            if self.entries[number as usize].state() == State::Blank {
+        let entries = &self.entries;
+        for (number, entry) in (0..).zip(entries.iter()) {
+            if entry.state() == State::Blank {
                 continue;
             }
-            if let Err(first) = self.insert(number) {
-                duplicate(self.line(first), number + 1);
+            let of = |number| hash(entries, number);
+            if let Err(first) = self.slots.insert(number, entry.hash(), of) {
+                duplicate(first + 1, number + 1);
             }
         }
     }
 
     /// Whether ids come in any order.
     pub(crate) fn is_stream(&self) -> bool {
-        self.lines.is_some()
+        self.is_stream
     }
 
     /// The entry of an id of a stream, made if there was none.
     pub(crate) fn find_or_add(&mut self, id: Id) -> Place {
-        if let Some(place) = self.find(id) {
-            return place;
+        let (entries, number) = (&self.entries, self.entries.len() as u32);
+        let of = |number| hash(entries, number);
+        if let Err(there) = self.slots.insert(number, id.kept(), of) {
+            return Place(there);
         }
-        let number = self.entries.len() as u32;
         self.entries.push(Entry::new(id.kept(), State::Open));
-        self.lines.get_or_insert_default().push(0);
-        if (self.used + 1) as f64 > self.homes as f64 * FULLEST {
-            self.grow();
-        }
-        let place = self.insert(number);
-        debug_assert!(place.is_ok(), "it was looked for just above");
         Place(number)
     }
 
     /// The entry of an id.
     pub(crate) fn find(&self, id: Id) -> Option<Place> {
-        let number = *self.table.get(self.slot_of(id.kept()))?;
-        (number != GAP && self.hash(number) == id.kept()).then_some(Place(number))
+        let found = self
+            .slots
+            .find(id.kept(), |number| hash(&self.entries, number));
+        found.map(Place)
     }
 
     /// The line of an entry, counted from 1; 0 if it has none.
     pub(crate) fn line(&self, place: Place) -> u32 {
-        self.lines
-            .as_ref()
-            .map_or(place.0 + 1, |lines| lines[place.0 as usize])
+        match place.0.checked_sub(self.straight) {
+            None => place.0 + 1,
+            Some(behind) => self.lines.at(behind as usize).copied().unwrap_or(0),
+        }
     }
 
-    /// Says on which line of a stream an id stands.
+    /// Says on which line of a stream an id stands. No other id stands there; what was said first
+    /// stays.
     pub(crate) fn set_line(&mut self, place: Place, line: u32) {
-        if let Some(lines) = &mut self.lines {
-            lines[place.0 as usize] = line;
+        let Some(behind) = place.0.checked_sub(self.straight) else {
+            return;
+        };
+        if self.lines.len() == 0 && (behind, line) == (0, place.0 + 1) {
+            self.straight += 1;
+            return;
+        }
+        while self.lines.len() <= behind as usize {
+            self.lines.push(0);
+        }
+        if let Some(none @ 0) = self.lines.at_mut(behind as usize) {
+            *none = line;
         }
     }
 
     /// What is known of a line.
     pub(crate) fn state(&self, place: Place) -> State {
-        self.entries[place.0 as usize].state()
+        entry(&self.entries, place.0).state()
     }
 
     /// Where its last record begins in the output.
     pub(crate) fn offset(&self, place: Place) -> u64 {
-        self.entries[place.0 as usize].offset()
+        entry(&self.entries, place.0).offset()
     }
 
     /// Says what its last record is, and where it begins.
     pub(crate) fn set(&mut self, place: Place, state: State, offset: u64) {
-        self.entries[place.0 as usize].set(state, offset);
+        let entry = self.entries.at_mut(place.0 as usize);
+        entry.expect("places are of entries").set(state, offset);
     }
 
     /// How many entries there are.
@@ -244,7 +255,7 @@ impl Index {
     /// Whether the line of this place has this id.
     pub(crate) fn holds(&self, place: Place, id: Id) -> bool {
         self.entries
-            .get(place.0 as usize)
+            .at(place.0 as usize)
             .is_some_and(|entry| entry.state() != State::Blank && entry.hash() == id.kept())
     }
 
@@ -261,10 +272,9 @@ impl Index {
     /// How many lines there are, and how many of them are done.
     pub(crate) fn counts(&self) -> Counts {
         let mut counts = Counts::default();
-        for (number, entry) in self.entries.iter().enumerate() {
-            let unseen = self.lines.as_ref().is_some_and(|lines| lines[number] == 0);
+        for (number, entry) in (0..).zip(self.entries.iter()) {
             let state = entry.state();
-            if !unseen && state != State::Blank {
+            if self.line(Place(number)) > 0 && state != State::Blank {
                 counts.lines += 1;
                 counts.last += u64::from(state.is_final());
                 counts.failed += u64::from(state.is_failure());
@@ -276,81 +286,39 @@ impl Index {
 
     /// Every entry that has a line, in the order of lines.
     pub(crate) fn by_line(&self) -> impl Iterator<Item = Place> {
-        // A stream that was not begun before has them in their order already.
-        let is_sorted = |lines: &&Vec<u32>| lines.first() != Some(&0) && lines.is_sorted();
-        let lines = self.lines.as_ref().filter(|lines| !is_sorted(lines));
-        let order = lines.map(|lines| {
-            let known = lines.iter().filter(|&&line| line > 0).count();
-            let mut order = Vec::with_capacity(known);
-            order.extend((0..lines.len() as u32).filter(|&number| lines[number as usize] > 0));
-            order.sort_unstable_by_key(|&number| lines[number as usize]);
-            order
-        });
-        let count = order.as_ref().map_or(self.entries.len(), Vec::len);
-        (0..count).map(move |at| Place(order.as_ref().map_or(at as u32, |order| order[at])))
+        // No line behind the straight ones comes before them: each stands for one entry.
+        let straight = (0..self.straight).map(Place);
+        straight.chain(self.behind_by_line())
+    }
+
+    /// Some lines at a time, since a list of all would take another four bytes of each.
+    fn behind_by_line(&self) -> impl Iterator<Item = Place> {
+        let last = self.lines.iter().copied().max().unwrap_or(0);
+        let step = (last / PASSES).max(FEWEST);
+        (0..=last / step).flat_map(move |pass| {
+            let mut window = vec![NONE; step as usize];
+            for (number, &line) in (self.straight..).zip(self.lines.iter()) {
+                if line > 0 && line / step == pass {
+                    window[(line % step) as usize] = number;
+                }
+            }
+            let there = window.into_iter().filter(|&number| number != NONE);
+            there.map(Place)
+        })
     }
 
     /// Gives back the memory that finding ids takes. None is found afterwards.
     pub(crate) fn forget_ids(&mut self) {
-        self.table = Vec::new();
+        self.slots = Slots::default();
     }
+}
 
-    fn size_for(&mut self, count: usize) {
-        self.homes = ((count as f64 / FULLEST) as u64).max(SMALLEST);
-        self.used = 0;
-        self.table = Vec::new();
-        self.table.resize(self.homes as usize, GAP);
-    }
+fn entry(entries: &Pieces<Entry>, number: u32) -> &Entry {
+    entries.at(number as usize).expect("numbers are of entries")
+}
 
-    /// Makes room. The old table goes before the new one comes, so that both are never there.
-    fn grow(&mut self) {
-        let factor = if self.used < LARGE { 1.5 } else { 1.125 };
-        self.size_for(((self.used as f64) * factor) as usize + 1);
-        for number in 0..self.entries.len() as u32 - 1 {
-            if self.entries[number as usize].state() != State::Blank {
-                let place = self.insert(number);
-                debug_assert!(place.is_ok(), "ids in a table differ");
-            }
-        }
-    }
-
-    /// Puts an entry into the table, unless one of the same id is there.
-    fn insert(&mut self, number: u32) -> Result<(), Place> {
-        let hash = self.hash(number);
-        let mut slot = self.slot_of(hash);
-        match self.table.get(slot) {
-            Some(&there) if there != GAP && self.hash(there) == hash => return Err(Place(there)),
-            _ => {}
-        }
-        let mut carried = number;
-        while carried != GAP {
-            if slot == self.table.len() {
-                self.table.push(GAP);
-            }
-            carried = std::mem::replace(&mut self.table[slot], carried);
-            slot += 1;
-        }
-        self.used += 1;
-        Ok(())
-    }
-
-    /// The first slot, from a hash's home on, that is a gap or holds no smaller hash.
-    fn slot_of(&self, hash: u128) -> usize {
-        // The home is monotone in the hash, so that runs are ordered across homes.
-        let high = (hash >> (HASH_BITS - 64)) as u64;
-        let mut slot = ((u128::from(high) * u128::from(self.homes)) >> 64) as usize;
-        while let Some(&number) = self.table.get(slot) {
-            if number == GAP || self.hash(number) >= hash {
-                break;
-            }
-            slot += 1;
-        }
-        slot
-    }
-
-    fn hash(&self, number: u32) -> u128 {
-        self.entries[number as usize].hash()
-    }
+fn hash(entries: &Pieces<Entry>, number: u32) -> u128 {
+    entry(entries, number).hash()
 }
 
 /// Bytes only, so that nothing is lost to alignment.
@@ -406,24 +374,24 @@ pub(crate) const MOST_LINES: u32 = u32::MAX - 1;
 /// The largest offset that an entry can hold: outputs beyond 32 TiB are refused.
 pub(crate) const LARGEST_OFFSET: u64 = (1 << 45) - 1;
 
-/// n ids collide with a chance of n² / 2^73: 1e-8 for ten million.
-const HASH_BITS: usize = 72;
+/// No entry: there are at most [`MOST_LINES`].
+const NONE: u32 = u32::MAX;
 
-const GAP: u32 = u32::MAX;
+/// How often all lines are looked at to put them in order, if there are many: each time a 64th of
+/// them, which takes a 16th of a byte a line.
+const PASSES: u32 = 64;
 
-/// How full the table may be. Ordered probing then looks at 7 entries on average
-/// ((1 + 1/(1 - load)) / 2), and a slot costs 4.35 bytes of the 24.
-const FULLEST: f64 = 0.92;
-
-/// From here on the table grows by an eighth and costs at most 4.9 bytes a line; below, what
-/// growing by half leaves unused is under 3 MB.
-const LARGE: usize = 1 << 20;
-
-const SMALLEST: u64 = 64;
+/// So many lines are put in order at once at least.
+const FEWEST: u32 = 1 << 14;
 
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    const LINES: u32 = 400_000;
+
+    /// What shards and begun pieces take however few lines there are.
+    const SPARE: usize = 512 << 10;
 
     fn sealed(ids: &[&str]) -> (Index, Vec<(u32, u32)>) {
         let mut index = Index::of_file();
@@ -505,8 +473,39 @@ mod tests {
 
     #[test]
     fn an_entry_with_its_slot_and_its_line_stays_within_24_bytes() {
-        let table = 4.0 * 1.125 / FULLEST;
-        assert!(size_of::<Entry>() as f64 + table + 4.0 <= 24.0);
+        let mut index = Index::of_stream();
+        // Records come before their lines, and lines in another order.
+        for n in 0..LINES {
+            index.find_or_add(Id::of(&n.to_string()));
+            // Not at each, which would take seconds; shards grow at all numbers.
+            if n % 499 == 0 {
+                let bytes = index.entries.bytes() + index.slots.bytes() + 4 * n as usize;
+                assert!(bytes <= 24 * n as usize + SPARE, "{bytes} bytes for {n}");
+            }
+        }
+        for n in 0..LINES {
+            index.set_line(Place(n), LINES - n);
+        }
+        let window = 4 * (LINES / PASSES).max(FEWEST) as usize;
+        let bytes = index.entries.bytes() + index.slots.bytes() + index.lines.bytes() + window;
+        assert!(bytes <= 24 * LINES as usize + SPARE, "{bytes} bytes");
+        assert!(index.by_line().eq((0..LINES).rev().map(Place)));
+    }
+
+    #[test]
+    fn a_stream_that_was_not_begun_before_keeps_no_lines() {
+        let mut index = Index::of_stream();
+        for line in 1..=1_000 {
+            let place = index.find_or_add(Id::of(&line.to_string()));
+            index.set_line(place, line);
+            assert_eq!((index.line(place), index.lines.len()), (line, 0));
+        }
+        // From a blank line on they are kept.
+        let place = index.find_or_add(Id::of("behind"));
+        assert_eq!(index.line(place), 0);
+        index.set_line(place, 1_002);
+        assert_eq!(index.line(place), 1_002);
+        assert!(index.by_line().eq((0..=1_000).map(Place)));
     }
 
     #[test]

@@ -5,7 +5,7 @@
 //! again, [`ending`] says what the answer means ([`content`]
 //! whether it is one),
 //! [`record`] writes that as a line, and [`output`] appends it. Beside that, [`ids`] knows every
-//! line in 24 bytes, [`resume`] what earlier runs did, [`inflight`] what was on its way when one
+//! line in 24 bytes ([`pieces`] holds them, [`slots`] finds them), [`resume`] what earlier runs did, [`inflight`] what was on its way when one
 //! was killed, and [`rewrite`] puts the output in order at the end. [`packed`] unpacks an input, [`rows`] makes
 //! lines of a table's rows, [`table`] reads that,
 //! [`pipe`] takes records where the output is no file, [`usage`] counts what answers cost. [`run`](mod@run) is the loop
@@ -34,6 +34,7 @@ mod options;
 mod outage;
 mod output;
 mod packed;
+mod pieces;
 mod pipe;
 mod progress;
 mod record;
@@ -48,6 +49,7 @@ mod screen;
 mod secrets;
 mod send;
 mod signals;
+mod slots;
 mod source;
 mod state;
 mod streak;
