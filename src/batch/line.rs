@@ -26,6 +26,8 @@ pub(crate) struct Line<'a> {
     pub(crate) began: Time,
     /// How often it was before that.
     pub(crate) repeats: u32,
+    /// How long it was to pause before these.
+    pub(crate) paused: Duration,
 }
 
 /// What is done about a reply.
@@ -72,9 +74,9 @@ impl Line<'_> {
                 // It counts as served, so whether the provider serves anybody is not known: the
                 // limiter's bound holds.
                 let pause = pause(retry, self.repeats).max(wait);
-                // As the limiter has it: a wait of just so long is waited, and the time that the
-                // answer took was none.
-                let in_time = |most| self.began.since(self.start) + pause <= most;
+                // As the limiter has it: a wait of just so long is waited, and neither the time that
+                // answers took was one nor what a busy machine added.
+                let in_time = |most| self.paused + pause <= most;
                 let may = !stopping && client.settings.max_wait.is_none_or(in_time);
                 let few = self.mark.refused() <= retry.refusals.into();
                 match may && few && !bounded && self.replays != Replays::Never {

@@ -207,6 +207,7 @@ impl Sender {
             start,
             began: start,
             repeats: 0,
+            paused: Duration::ZERO,
         };
         let (mut probed, mut last) = (0, (None, None));
         loop {
@@ -244,7 +245,10 @@ impl Sender {
                 Next::Leave if replayable => return (Some(reply.not_final()), report),
                 Next::Leave => return (Some(reply.not_final().doubtful()), report),
                 Next::Again => {}
-                Next::AgainAfter(pause) => self.pause(pause).await,
+                Next::AgainAfter(pause) => {
+                    line.paused += pause;
+                    self.pause(pause).await;
+                }
             }
             line.repeats += 1;
             last = (Some(reply.not_final()), report);

@@ -360,6 +360,11 @@ impl Scheduler {
         for ticket in self.queue.poll_gone(now) {
             self.refuse(ticket, Refusal::TenantGone);
         }
+        if self.queue.next_wake().is_some_and(|at| at <= now) {
+            // Whoever is woken late has not waited for so long, and has gates of its own.
+            self.queue.wake(now);
+            self.next_gate = Time::START;
+        }
         if let Some(refused) = self.refused.pop_front() {
             return Some(refused);
         }

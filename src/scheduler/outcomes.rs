@@ -437,8 +437,8 @@ fn exhausted_for(feedback: &Feedback) -> Duration {
         .unwrap_or(UNKNOWN_EXHAUSTION)
 }
 
-/// How late a timer may ring on a busy machine, and what granting itself takes: a wait of exactly
-/// `max_wait` is within it.
+/// What submitting and granting take: a wait of exactly `max_wait` is within it. How late the wait
+/// ends is excused when it does.
 const INSTANT: Duration = Duration::from_millis(50);
 
 /// A whole-second hint may be any fraction of this, rounded up.

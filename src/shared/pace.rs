@@ -8,7 +8,8 @@ use crate::Time;
 /// A share, and how far it is used up.
 ///
 /// Sends are spaced so that each waits until the one before has been earned at the share's rate.
-/// In any window it therefore sends less than the share and one more.
+/// In any window it therefore sends less than the share and one more, and in one in which it has
+/// joined others no more than its part of the share.
 #[derive(Debug)]
 pub(super) struct Pace {
     window: Duration,
@@ -64,6 +65,13 @@ impl Pace {
         self.until = until;
     }
 
+    /// It has its first share beside others: its first request is earned before it is sent. What
+    /// was not lent before is sent already, by those who held it, so of the window that ends now
+    /// nothing is left for it.
+    pub(super) fn join(&mut self) {
+        self.debt = self.debt.max(FIRST);
+    }
+
     /// When the next may be sent if the share stays what it is; none without a share.
     pub(super) fn ready(&self, now: Time) -> Option<Time> {
         if self.share(now) == 0 {
@@ -111,6 +119,8 @@ impl Pace {
     }
 }
 
+/// What one request of those who count requests takes.
+const FIRST: f64 = 1.0;
 /// One ask can take as much as a window of everything, from a share that is a small part of that:
 /// more than so many windows nothing is held back for.
 const MOST_OWED: f64 = 10.0;
@@ -141,6 +151,15 @@ mod tests {
         pace.spend(2, next);
         let third = pace.ready(next).unwrap();
         assert!(third > at(750_000) && third < at(775_000), "{third:?}");
+    }
+
+    #[test]
+    fn the_first_beside_others_is_earned_before_it_is_sent() {
+        let mut pace = Pace::new(Duration::from_secs(1));
+        pace.set(4, Time::NEVER, at(0));
+        pace.join();
+        let first = pace.ready(at(0)).unwrap();
+        assert!(first > at(250_000) && first < at(260_000), "{first:?}");
     }
 
     #[test]

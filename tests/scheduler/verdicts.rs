@@ -398,6 +398,29 @@ fn a_wait_of_exactly_max_wait_is_waited_and_a_longer_one_is_not() {
 }
 
 #[test]
+fn a_wait_of_exactly_max_wait_is_served_however_late_its_end_is_noticed() {
+    // On a busy machine the timer rang a tenth of a second late, and the request was given up.
+    for late in [0.0, 0.2, 30.0] {
+        let mut settings = Settings::default();
+        settings.max_wait = Some(Duration::from_secs(60));
+        let mut machine = Machine::new(settings, 1);
+        let ticket = machine.submit(Ask::new());
+        machine.grant().expect("a grant");
+        machine.now = at(3.0);
+        let Verdict::Again { not_before } = machine.end(ticket, &refused(60)) else {
+            panic!("it is waited");
+        };
+        machine.now = not_before + Duration::from_secs_f64(late);
+        assert_eq!(machine.refusal(), None, "{late} s late");
+        let again = machine.grant().expect("its wait is over");
+        assert_eq!(again.ticket, ticket);
+        // No wait is longer for it.
+        let verdict = machine.end(ticket, &refused(1));
+        assert!(matches!(verdict, Verdict::Return { .. }), "{late} s late");
+    }
+}
+
+#[test]
 fn a_refusal_rests_the_bucket_that_the_caller_named_and_the_key_once_a_second_is_refused() {
     let mut machine = machine(1);
     let in_bucket = |name: &str| Ask::new().bucket(name.to_owned());

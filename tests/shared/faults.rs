@@ -10,7 +10,7 @@ use paceline::shared::store::*;
 use tokio::task::JoinSet;
 
 use super::proxy::Proxy;
-use super::server::{Kind, Server, pause};
+use super::server::{Kind, PATIENCE, Server, within};
 use super::suite::{limit, op, scope, take};
 
 fn hour(amount: u64) -> Vec<Limit> {
@@ -29,14 +29,17 @@ async fn timed<T>(answer: impl Future<Output = T>) -> (T, Duration) {
 
 /// Asks until the store answers.
 async fn until_back(store: &RedisStore, ask: &Take) -> Taken {
-    for _ in 0..100 {
-        match store.take(&scope(), ask).await {
-            Ok(taken) => return taken,
-            Err(error) => assert!(error.is_away(), "{error}"),
+    let look = async {
+        loop {
+            match store.take(&scope(), ask).await {
+                Ok(taken) => return taken,
+                Err(error) => assert!(error.is_away(), "{error}"),
+            }
+            tokio::time::sleep(Duration::from_millis(20)).await;
         }
-        tokio::time::sleep(Duration::from_millis(20)).await;
-    }
-    panic!("the store is not found again");
+    };
+    let found = tokio::time::timeout(PATIENCE, look).await;
+    found.expect("the store is not found again")
 }
 
 #[tokio::test]
@@ -288,13 +291,11 @@ async fn ten_thousand_keys_that_come_and_go_leave_the_store_as_it_was() {
     let most = server.keys().len();
     assert!(most > 1000, "{most}");
     // A payment is remembered for 10 s, and each key has a second to spare.
-    for _ in 0..60 {
-        if server.keys().len() <= 1 {
-            return;
-        }
-        tokio::time::sleep(Duration::from_millis(250)).await;
-    }
-    panic!("{} keys are left of {most}", server.keys().len());
+    assert!(
+        within(PATIENCE, || server.keys().len() <= 1),
+        "{} keys are left of {most}",
+        server.keys().len()
+    );
 }
 
 #[tokio::test]
@@ -364,13 +365,10 @@ async fn one_scope_lies_on_one_node_of_a_cluster() {
         let info = format!("{:?}", node.command(&["CLUSTER", "INFO"]));
         info.contains("cluster_state:ok") && info.contains("cluster_known_nodes:3")
     };
-    for _ in 0..500 {
-        if nodes.iter().all(is_whole) {
-            break;
-        }
-        pause(Duration::from_millis(20));
-    }
-    assert!(nodes.iter().all(is_whole), "the cluster does not form");
+    assert!(
+        within(PATIENCE, || nodes.iter().all(is_whole)),
+        "the cluster does not form"
+    );
     let url = format!("redis+cluster://127.0.0.1:{}", nodes[0].port());
     let store = RedisStore::with_timeout(&url, Duration::from_secs(5)).unwrap();
     let limits = [

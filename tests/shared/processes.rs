@@ -11,7 +11,7 @@ use tempfile::TempDir;
 
 use super::provider::Provider;
 use super::proxy::Proxy;
-use super::server::{Kind, Server, pause, signal};
+use super::server::{Kind, PATIENCE, Server, pause, signal, within};
 
 /// Some runs of `paceline`, and the provider that they send to.
 struct Fleet {
@@ -83,13 +83,11 @@ impl Fleet {
     }
 
     fn wait_for(&self, count: usize) {
-        for _ in 0..1000 {
-            if self.provider.count() >= count {
-                return;
-            }
-            pause(Duration::from_millis(10));
-        }
-        panic!("{} of {count} after ten seconds", self.provider.count());
+        assert!(
+            within(PATIENCE, || self.provider.count() >= count),
+            "{} of {count} after {PATIENCE:?}",
+            self.provider.count()
+        );
     }
 }
 

@@ -1,12 +1,14 @@
 //! A real server for a test, on a free port, gone with the test.
 
-use std::net::{TcpListener, TcpStream};
+use std::io;
+use std::net::{Ipv4Addr, TcpStream};
 use std::path::{Path, PathBuf};
 use std::process::{Child, Command, Stdio};
 use std::sync::OnceLock;
 use std::time::Duration;
 
 use tempfile::TempDir;
+use tokio::net::TcpSocket;
 
 /// Which server.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -21,7 +23,7 @@ pub(crate) enum Kind {
 pub(crate) struct Server {
     kind: Kind,
     child: Option<Child>,
-    port: u16,
+    port: Port,
     arguments: Vec<String>,
     directory: TempDir,
 }
@@ -35,7 +37,7 @@ impl Server {
         let mut server = Self {
             kind,
             child: None,
-            port: free_port(),
+            port: Port::reserve(),
             arguments: arguments.iter().map(ToString::to_string).collect(),
             directory: tempfile::tempdir().expect("a temporary directory"),
         };
@@ -44,18 +46,18 @@ impl Server {
     }
 
     pub(crate) fn port(&self) -> u16 {
-        self.port
+        self.port.number()
     }
 
     pub(crate) fn url(&self) -> String {
-        format!("redis://127.0.0.1:{}", self.port)
+        format!("redis://127.0.0.1:{}", self.port())
     }
 
     /// Starts it (again), empty, on its port.
     pub(crate) fn run(&mut self) {
         let program = program(self.kind);
-        let child = Command::new(&program)
-            .args(["--port", &self.port.to_string(), "--bind", "127.0.0.1"])
+        let mut child = Command::new(&program)
+            .args(["--port", &self.port().to_string(), "--bind", "127.0.0.1"])
             .args(["--save", "", "--appendonly", "no"])
             .args(&self.arguments)
             .current_dir(self.directory.path())
@@ -63,17 +65,17 @@ impl Server {
             .stderr(Stdio::null())
             .spawn()
             .unwrap_or_else(|error| panic!("{} does not start: {error}", program.display()));
+        let mut ended = None;
+        let listens = within(PATIENCE, || {
+            ended = child.try_wait().expect("it was started");
+            ended.is_some() || TcpStream::connect(("127.0.0.1", self.port())).is_ok()
+        });
         self.child = Some(child);
-        for _ in 0..200 {
-            if TcpStream::connect(("127.0.0.1", self.port)).is_ok() {
-                return;
-            }
-            pause(Duration::from_millis(10));
-        }
-        panic!(
-            "{} does not listen on port {}",
+        assert!(
+            listens && ended.is_none(),
+            "{} does not listen on port {}: {ended:?}",
             program.display(),
-            self.port
+            self.port()
         );
     }
 
@@ -155,21 +157,60 @@ pub(crate) fn signal(process: u32, name: &str) {
     assert!(status.success(), "kill -{name} {process}");
 }
 
-/// The nodes of a cluster talk to each other on a port that is 10,000 higher.
-pub(crate) fn free_port() -> u16 {
-    loop {
-        let listener = TcpListener::bind("127.0.0.1:0").expect("a free port");
-        let port = listener.local_addr().expect("it is bound").port();
-        if port <= u16::MAX - 10_000 {
-            return port;
+/// A port that nobody else is given as long as this lives. It refuses every connection until a
+/// server that was told of it listens there.
+pub(crate) struct Port {
+    number: u16,
+    _held: [TcpSocket; 2],
+}
+
+impl Port {
+    pub(crate) fn reserve() -> Self {
+        loop {
+            let own = hold(0).expect("a free port");
+            let number = own.local_addr().expect("it is bound").port();
+            // The nodes of a cluster talk to each other on a port that is 10,000 higher.
+            let second = number.checked_add(10_000).map(hold);
+            if let Some(Ok(second)) = second {
+                let _held = [own, second];
+                return Self { number, _held };
+            }
         }
     }
+
+    pub(crate) fn number(&self) -> u16 {
+        self.number
+    }
+}
+
+fn hold(port: u16) -> io::Result<TcpSocket> {
+    let socket = TcpSocket::new_v4()?;
+    socket.bind((Ipv4Addr::LOCALHOST, port).into())?;
+    // Set after it is bound, it lets a server in that asks for this very port, and nobody who asks
+    // for any.
+    socket.set_reuseaddr(true)?;
+    Ok(socket)
 }
 
 /// Real servers keep real time.
 pub(crate) fn pause(time: Duration) {
     std::thread::sleep(time);
 }
+
+/// Whether something comes true in this time.
+pub(crate) fn within(time: Duration, mut is_true: impl FnMut() -> bool) -> bool {
+    let tries = time.as_millis() / LOOK.as_millis();
+    (0..tries).any(|_| {
+        is_true() || {
+            pause(LOOK);
+            false
+        }
+    })
+}
+
+/// How long a test waits for what a busy machine does late.
+pub(crate) const PATIENCE: Duration = Duration::from_secs(60);
+const LOOK: Duration = Duration::from_millis(10);
 
 fn program(kind: Kind) -> PathBuf {
     let (variable, name, inside) = match kind {

@@ -4,7 +4,7 @@ use std::process::Command;
 use std::time::Duration;
 
 use super::provider::Provider;
-use super::server::{Kind, Server, free_port};
+use super::server::{Kind, Port, Server};
 
 /// Where a run has the URL of its store from.
 enum From<'a> {
@@ -63,7 +63,8 @@ fn a_url_that_is_none_is_told_and_not_repeated() {
 
 #[test]
 fn a_store_that_is_away_is_told_with_what_was_sent_without_it() {
-    let url = format!("redis://u:s3cret@127.0.0.1:{}", free_port());
+    let nobody = Port::reserve();
+    let url = format!("redis://u:s3cret@127.0.0.1:{}", nobody.number());
     let (succeeds, said) = run(&url, &[], None);
     assert!(succeeds, "{said}");
     assert!(said.contains("does not answer"), "{said}");

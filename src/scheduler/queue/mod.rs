@@ -17,6 +17,7 @@ mod presence;
 mod shut;
 
 use std::collections::{BTreeSet, HashMap, HashSet};
+use std::time::Duration;
 
 use slab::Slab;
 use smallvec::SmallVec;
@@ -221,7 +222,22 @@ impl SlotQueue {
                 break;
             }
             self.asleep.pop_first();
+            self.excuse(slot, now.since(until));
             self.enter_lane(slot);
+        }
+    }
+
+    /// What passed because the machine was busy is no wait that anybody asked for.
+    fn excuse(&mut self, slot: u32, late: Duration) {
+        let entry = &mut self.entries[slot as usize];
+        let before = entry.deadline;
+        entry.excuse(late);
+        let (deadline, lane) = (entry.deadline, entry.lane);
+        if deadline != before {
+            let deadlines = &mut self.lanes[lane as usize].deadlines;
+            deadlines.remove(&(before, slot));
+            deadlines.insert((deadline, slot));
+            self.reckon_hopeless(lane);
         }
     }
 

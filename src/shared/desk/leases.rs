@@ -157,6 +157,9 @@ impl Desk {
         // The lease runs from when the claim was sent: the store counts from no earlier.
         limit.lent_until = limit.claim.since + lent.lasts;
         limit.pace.set(lent.share, limit.lent_until, now);
+        if claim.has == 0 && lent.owners > 1 {
+            limit.pace.join();
+        }
         if lent.share < claim.has {
             // The store lends the rest to others when it hears that this process keeps to less.
             limit.claim.due = now;

@@ -32,9 +32,9 @@ for i = 1, #others, 2 do
     before = share
   else
     out, owners = out + share, owners + 1
-    if share > 0 then holders = holders + 1 end
     if wish > 0 then
       table.insert(wants, wish)
+      if share > 0 then holders = holders + 1 end
     else
       gone = gone + share
     end
