@@ -76,8 +76,7 @@ impl Learned {
             .before_probe
             .is_some();
         let in_a_row = self.keys[case.key].evidence.blocked && bracket.credit >= BURST_CREDIT;
-        let unpaced = from.is_infinite();
-        self.take_anchor(&case, to, unpaced, hint, now);
+        self.take_anchor(&case, to, hint, now);
         self.share(bracket, backoff, &case);
         if in_a_row && case.all_blocked {
             self.let_ask(case.key, scene);
@@ -280,22 +279,11 @@ impl Learned {
     }
 
     /// Starts the key's count anew at this refusal.
-    fn take_anchor(
-        &mut self,
-        case: &Case<'_>,
-        pace: f64,
-        unpaced: bool,
-        hint: Option<Hint>,
-        now: Time,
-    ) {
+    fn take_anchor(&mut self, case: &Case<'_>, pace: f64, hint: Option<Hint>, now: Time) {
         let track = &mut self.keys[case.key];
-        // Paced sends are apart; those of a burst arrive in any order.
-        let overtaking = if unpaced {
-            OVERTAKING * case.scene.timing.jitter()
-        } else {
-            0.0
-        };
-        track.evidence.take_anchor(case.sent, pace, overtaking);
+        // Paced sends are apart. Those of a first burst are not, but what of it was served is the only
+        // sign that not all are refused: of a path that always is, too.
+        track.evidence.take_anchor(case.sent, pace, 0.0);
         track.cut = Some(now);
         if let Some(hint) = hint.filter(|hint| !hint.coarse) {
             track.next = track.next.max(now.plus_secs(hint.seconds));
@@ -349,8 +337,6 @@ impl KeyPace {
     }
 }
 
-/// Times the jitter: of the first bursts it is not measured yet.
-const OVERTAKING: f64 = 2.0;
 /// In seconds: a hint rounded more than this is no measure of a short wait.
 const COARSE: f64 = 0.1;
 /// In seconds, and times the wait before: no rate asks for that who asked for less a moment ago.
