@@ -52,9 +52,8 @@ impl Content {
             return Form::Bytes.with(None);
         };
         let text = text.strip_prefix('\u{feff}').unwrap_or(text).trim_ascii();
-        let says = |name: &[u8]| memchr::memmem::find(&kind.to_ascii_lowercase(), name).is_some();
-        let says_json = says(b"json");
-        if says(b"html") || (kind.is_empty() && is_page(text)) {
+        let says_json = says(kind, b"json");
+        if says(kind, b"html") || (kind.is_empty() && is_page(text)) {
             return Form::Text.with(Some(Flaw::Page));
         }
         if text.is_empty() || !(says_json || text.starts_with(['{', '['])) {
@@ -88,7 +87,9 @@ impl Failure {
         profile: &Profile,
         received: SystemTime,
     ) -> Option<Self> {
-        memchr::memmem::find(&kind.to_ascii_lowercase(), b"event-stream")?;
+        if !says(kind, b"event-stream") {
+            return None;
+        }
         // Nearly all streams have none.
         memchr::memmem::find(body, b"error").or_else(|| memchr::memmem::find(body, FAILED))?;
         let text = std::str::from_utf8(body).ok()?;
@@ -275,6 +276,12 @@ fn says_error(raw: &RawValue) -> bool {
 fn is_empty(raw: &RawValue) -> bool {
     let inner = raw.get().trim_matches(['"', '[', ']', '{', '}']);
     inner.trim().is_empty() || raw.get() == "null"
+}
+
+/// Whether a content type has this in its name.
+fn says(kind: &[u8], name: &[u8]) -> bool {
+    kind.windows(name.len())
+        .any(|part| part.eq_ignore_ascii_case(name))
 }
 
 fn is_page(text: &str) -> bool {

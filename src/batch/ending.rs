@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use bytes::{Bytes, BytesMut};
+use bytes::Bytes;
 use http::header::{CONTENT_TYPE, HeaderValue, LOCATION};
 use http::{HeaderMap, StatusCode};
 use reqwest::Response;
@@ -20,7 +20,7 @@ use super::request::Request;
 use super::said;
 use super::secrets::Secrets;
 use super::tally::Why;
-use super::transport::{Unread, describe, is_unsent, last_cause};
+use super::transport::{self, Unread, describe, is_unsent, last_cause};
 use super::usage;
 
 /// How a request ended.
@@ -78,25 +78,7 @@ impl Reply {
         secrets: &Secrets,
         clock: &Clock,
     ) -> Result<Self, Unread> {
-        let mut body = Bytes::new();
-        let mut more = BytesMut::new();
-        while let Some(chunk) = response.chunk().await.map_err(Unread::of)? {
-            if body.is_empty() {
-                // Most bodies are one chunk, and need not be copied.
-                body = chunk;
-                continue;
-            }
-            if more.is_empty() {
-                more.extend_from_slice(&body);
-            }
-            more.extend_from_slice(&chunk);
-            if more.len() > LARGEST {
-                return Err(Unread::TooLarge);
-            }
-        }
-        if !more.is_empty() {
-            body = more.freeze();
-        }
+        let body = transport::body(&mut response, LARGEST).await?;
         let body = secrets.hidden(&body).map_or(body, Bytes::from);
         let (status, headers) = (response.status(), response.headers());
         let kind = headers.get(CONTENT_TYPE);

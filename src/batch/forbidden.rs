@@ -120,7 +120,8 @@ impl Sender {
             && self.replay != Replays::Never
             && !mark.is_used_up()
             && !self.door.is_shut();
-        let Some(other) = forbidden.instead_of(key).filter(|_| may) else {
+        let other = may.then(|| forbidden.instead_of(key)).flatten();
+        let Some(other) = other else {
             return (reply, report);
         };
         let second = self.attempts(client, request, Some(other), mark).await;
@@ -128,7 +129,7 @@ impl Sender {
             Some(answer) if answer.is_served() => {
                 forbidden.on_served(other);
                 if forbidden.on_end(key, true) {
-                    client.leave_out(|key| !forbidden.uses(key));
+                    client.leave_out();
                 }
                 second
             }

@@ -10,7 +10,7 @@ use reqwest_middleware::{ClientBuilder, ClientWithMiddleware};
 
 use crate::client::{ApiKey, Changes, Clock, Hold, Limiter, LimiterBuilder, http_client};
 use crate::feedback::{Dimension, Profile};
-use crate::scheduler::events::{Change, Fingerprint};
+use crate::scheduler::events::Change;
 use crate::shared::Sharing;
 use crate::shared::store::Scope;
 use crate::{Settings, Time};
@@ -58,9 +58,10 @@ impl Client {
         self.keys.len() > 1
     }
 
-    /// Goes on without these keys.
-    pub(crate) fn leave_out(&self, is_left: impl Fn(Fingerprint) -> bool) {
-        let stay = self.keys.iter().filter(|key| !is_left(key.fingerprint()));
+    /// Goes on without the keys that are forbidden what others are not.
+    pub(crate) fn leave_out(&self) {
+        let keys = self.keys.iter();
+        let stay = keys.filter(|key| self.forbidden.uses(key.fingerprint()));
         let set = self.limiter.set_keys(stay.cloned());
         set.expect("they were good, and a key that does better stays");
     }

@@ -117,12 +117,12 @@ impl Sender {
         let tokens = reply.as_ref().filter(|_| self.budget.is_some());
         let tokens = tokens.and_then(Reply::tokens);
         if let (Some(budget), true) = (&self.budget, has_share) {
-            budget.settle(tokens, matches!(reply, Some(Reply::Answer(_))));
+            budget.settle(tokens, reply.as_ref().is_some_and(Reply::is_answer));
         }
         let stopped = self.door.is_shut();
         let record = reply
             // Whatever the reason, a line that was not sent is as it was before the run.
-            .filter(|reply| attempts > 0 || !stopped || matches!(reply, Reply::Answer(_)))
+            .filter(|reply| attempts > 0 || !stopped || reply.is_answer())
             .map(|reply| {
                 let took = self.clock.now().since(start);
                 let report = report.as_ref();
@@ -223,7 +223,7 @@ impl Sender {
             line.began = self.clock.now();
             let (reply, report) = self.once(client, request, pin, mark).await;
             if mark.was_turned_back() && !self.door.is_shut() {
-                if matches!(reply, Reply::Answer(_)) {
+                if reply.is_answer() {
                     last = (Some(reply.not_final()), report);
                 }
                 if !mark.is_used_up() {

@@ -13,8 +13,7 @@ impl Slots {
     /// The entry of this hash.
     pub(crate) fn find(&self, hash: u128, of: impl Fn(u32) -> u128) -> Option<u32> {
         let shard = self.0.get(shard_of(hash))?;
-        let number = *shard.slots.get(shard.slot(hash, &of))?;
-        (number != GAP && of(number) == hash).then_some(number)
+        shard.entry(shard.slot(hash, &of), hash, &of)
     }
 
     /// Puts in an entry.
@@ -28,14 +27,10 @@ impl Slots {
         hash: u128,
         of: impl Fn(u32) -> u128,
     ) -> Result<(), u32> {
-        if let Some(there) = self.find(hash, &of) {
-            return Err(there);
-        }
         if self.0.is_empty() {
             self.0.resize_with(SHARDS, Shard::default);
         }
-        self.0[shard_of(hash)].insert(number, hash, &of);
-        Ok(())
+        self.0[shard_of(hash)].insert(number, hash, &of)
     }
 
     /// What it takes of memory, in bytes.
@@ -56,12 +51,15 @@ struct Shard {
 }
 
 impl Shard {
-    /// Puts in an entry whose hash is not there.
-    fn insert(&mut self, number: u32, hash: u128, of: &impl Fn(u32) -> u128) {
+    /// Puts in an entry, unless one of its hash is there.
+    fn insert(&mut self, number: u32, hash: u128, of: &impl Fn(u32) -> u128) -> Result<(), u32> {
         if f64::from(self.used + 1) > f64::from(self.homes) * FULLEST {
             self.grow(of);
         }
         let mut slot = self.slot(hash, of);
+        if let Some(there) = self.entry(slot, hash, of) {
+            return Err(there);
+        }
         let mut carried = number;
         while let Some(there) = self.slots.get_mut(slot) {
             carried = std::mem::replace(there, carried);
@@ -74,6 +72,13 @@ impl Shard {
             push(&mut self.slots, carried);
         }
         self.used += 1;
+        Ok(())
+    }
+
+    /// The entry of a hash, if it is there, in the slot where it would be.
+    fn entry(&self, slot: usize, hash: u128, of: &impl Fn(u32) -> u128) -> Option<u32> {
+        let number = *self.slots.get(slot)?;
+        (number != GAP && of(number) == hash).then_some(number)
     }
 
     /// Lays all out anew with more room. They come in their order, so none is looked for.

@@ -1,6 +1,10 @@
-//! What went wrong between us and a server, in words, and whether anything of a request had left.
+//! What came between us and a server: the bytes of an answer, or what went wrong, in words, and
+//! whether anything of a request had left.
 
 use std::io;
+
+use bytes::{Bytes, BytesMut};
+use reqwest::Response;
 
 use super::record::UNSENT;
 
@@ -11,6 +15,34 @@ pub(crate) enum Unread {
     TooLarge,
     /// It is not packed as its headers say.
     Undecodable(reqwest::Error),
+}
+
+/// The whole body of an answer.
+///
+/// # Errors
+///
+/// It breaks off, or is larger than `most` bytes.
+pub(crate) async fn body(response: &mut Response, most: usize) -> Result<Bytes, Unread> {
+    let mut body = Bytes::new();
+    let mut more = BytesMut::new();
+    while let Some(chunk) = response.chunk().await.map_err(Unread::of)? {
+        if body.is_empty() {
+            // Most bodies are one chunk, and need not be copied.
+            body = chunk;
+            continue;
+        }
+        if more.is_empty() {
+            more.extend_from_slice(&body);
+        }
+        more.extend_from_slice(&chunk);
+        if more.len() > most {
+            return Err(Unread::TooLarge);
+        }
+    }
+    Ok(match more.is_empty() {
+        true => body,
+        false => more.freeze(),
+    })
 }
 
 /// Whether a transport error came before anything could be processed.

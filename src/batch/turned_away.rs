@@ -22,6 +22,9 @@ impl Reply {
         let Self::Answer(answer) = self else {
             return None;
         };
+        if self.is_served() {
+            return None;
+        }
         let has_keys = has_keys || request.headers.contains_key(AUTHORIZATION);
         let (method, url) = (&request.method, request::without_query(&request.url));
         if let Some((code, said)) = &answer.meaning.flaw {

@@ -5,7 +5,8 @@ use crate::feedback::{self, Dimension};
 /// The tokens that a body says were used; none if it says nothing of them. Streamed answers are
 /// none: their last event need not tell the whole.
 pub(crate) fn tokens(body: &[u8]) -> Option<u64> {
-    let said = feedback::read_usage(body).filter(|_| body.trim_ascii_start().starts_with(b"{"))?;
+    let is_object = body.trim_ascii_start().starts_with(b"{");
+    let said = is_object.then(|| feedback::read_usage(body)).flatten()?;
     let of_tokens = said.cost.iter().find(|cost| cost.0 == Dimension::Tokens);
     of_tokens.map(|&(_, tokens)| tokens as u64)
 }
