@@ -2,9 +2,10 @@
 
 use crate::scheduler::events::Fingerprint;
 
+use super::ending::Reply;
 use super::ids::{Place, State};
 use super::inflight::Slot;
-use super::record;
+use super::record::{self, Record};
 use super::tally::Why;
 use super::turned_away::TurnedAway;
 
@@ -39,6 +40,20 @@ pub(crate) struct Recorded {
 }
 
 impl Recorded {
+    /// A reply as its record has it.
+    pub(crate) fn of(reply: &Reply, record: &Record<'_>) -> Self {
+        let mut line = Vec::with_capacity(AROUND + reply.size());
+        record.write(&mut line);
+        let state = reply.state();
+        Self {
+            line,
+            state,
+            why: reply.why(),
+            cause: (state != State::Succeeded).then(|| reply.cause()).flatten(),
+            key: record.key,
+        }
+    }
+
     /// The next run is to do its line again.
     pub(crate) fn take_back(&mut self) {
         if self.state == State::Failed {
@@ -47,3 +62,6 @@ impl Recorded {
         }
     }
 }
+
+/// What a record takes beside the body: its fields take 250 bytes, a `custom_id` the rest.
+const AROUND: usize = 320;

@@ -32,7 +32,6 @@ pub(crate) struct Client {
     pub(crate) profile: Profile,
     pub(crate) settings: Settings,
     pub(crate) outage: Arc<Outage>,
-    pub(crate) has_keys: bool,
     keys: Vec<ApiKey>,
     /// What each of them may do.
     pub(crate) forbidden: Forbidden,
@@ -51,6 +50,11 @@ impl Client {
         while let Some(change) = changes.try_next() {
             each(&change);
         }
+    }
+
+    /// Whether its requests carry a key.
+    pub(crate) fn has_keys(&self) -> bool {
+        !self.keys.is_empty()
     }
 
     /// Whether a key that fails leaves others.
@@ -131,15 +135,8 @@ impl Hosts {
         clock: Clock,
         state: Option<Arc<StateFile>>,
     ) -> Result<Self, Error> {
-        let http = http_client()
-            .user_agent(concat!("paceline/", env!("CARGO_PKG_VERSION")))
-            .connect_timeout(CONNECT)
-            .read_timeout(SILENCE)
-            .tcp_nodelay(true)
-            .build()
-            .expect("these settings fit together");
         let maker = Maker {
-            http,
+            http: http(),
             door,
             clock,
             shared: options.shared.clone(),
@@ -200,7 +197,7 @@ impl Hosts {
             return Arc::clone(client);
         }
         if clients.len() >= MOST_HOSTS {
-            clients.retain(|_, client| client.has_keys || client.limiter.depth() != (0, 0));
+            clients.retain(|_, client| client.has_keys() || client.limiter.depth() != (0, 0));
         }
         let name = shown(url);
         let urls = std::slice::from_ref(url);
@@ -232,7 +229,7 @@ impl Hosts {
         let others = clients
             .values()
             .filter(|client| Arc::as_ptr(client) != main);
-        others.filter(|client| !client.has_keys).count()
+        others.filter(|client| !client.has_keys()).count()
     }
 
     /// Gives back what is held of limits that are shared with other runs.
@@ -313,7 +310,6 @@ impl Maker {
         let profile = profile
             .or_else(|| urls.first().map(known))
             .unwrap_or_default();
-        let has_keys = !keys.is_empty();
         let limiter = Limiter::builder()
             .profile(profile)
             .settings(settings.clone())
@@ -349,7 +345,6 @@ impl Maker {
             profile: limiter.profile(),
             settings: settings.clone(),
             outage,
-            has_keys,
             forbidden: Forbidden::new(keys.iter().map(ApiKey::fingerprint)),
             keys,
             hold: hold(settings),
@@ -358,6 +353,17 @@ impl Maker {
             limiter,
         }))
     }
+}
+
+/// The client below all limiters.
+fn http() -> reqwest::Client {
+    http_client()
+        .user_agent(concat!("paceline/", env!("CARGO_PKG_VERSION")))
+        .connect_timeout(CONNECT)
+        .read_timeout(SILENCE)
+        .tcp_nodelay(true)
+        .build()
+        .expect("these settings fit together")
 }
 
 /// Shares the limits of a host with other runs, if any are shared.

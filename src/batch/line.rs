@@ -7,21 +7,23 @@
 use std::time::Duration;
 
 use crate::Time;
-use crate::scheduler::events::GaveUp;
+use crate::scheduler::events::{GaveUp, Replay};
 use crate::scheduler::retry::RetrySettings;
 
 use super::door::Mark;
 use super::ending::{Reply, Trouble};
 use super::hosts::Client;
 use super::options::Replays;
+use super::request::Request;
 
 /// A line on its way.
 #[derive(Debug)]
 pub(crate) struct Line<'a> {
-    pub(crate) mark: &'a Mark,
-    pub(crate) replays: Replays,
+    mark: &'a Mark,
+    replays: Replays,
+    /// Whether it may be sent again after the server may have done it.
     pub(crate) replayable: bool,
-    pub(crate) start: Time,
+    start: Time,
     /// When it was given to the limiter last.
     pub(crate) began: Time,
     /// How often it was before that.
@@ -41,7 +43,24 @@ pub(crate) enum Next {
     AgainAfter(Duration),
 }
 
-impl Line<'_> {
+impl<'a> Line<'a> {
+    /// A request that was not given to the limiter so far.
+    pub(crate) fn new(mark: &'a Mark, request: &Request, replays: Replays, now: Time) -> Self {
+        Self {
+            mark,
+            replays,
+            replayable: match request.ask.replay {
+                Replay::Always => true,
+                Replay::Never => false,
+                Replay::Auto => request.method.is_idempotent(),
+            },
+            start: now,
+            began: now,
+            repeats: 0,
+            paused: Duration::ZERO,
+        }
+    }
+
     /// What is done about a reply, unless the run is `stopping`. `why` is why the limiter gave it
     /// up.
     pub(crate) fn next(
@@ -94,26 +113,30 @@ impl Line<'_> {
                     _ => Next::Return,
                 }
             }
-            Trouble::Failed => {
-                let own =
-                    client.outage.is_own_trouble(self.began, now) || !client.outage.is_waited_for();
-                let sent = self.mark.attempts();
-                let failures = sent - self.mark.refused().min(sent);
-                if own && (!self.replayable || failures > retry.errors.into()) {
-                    return Next::Return;
-                }
-                let long = now.since(self.start) >= LONG && sent >= MANY;
-                match (own, may && self.replayable && !bounded) {
-                    (true, true) => Next::AgainAfter(pause(retry, self.repeats)),
-                    (true, false) if may || bounded => Next::Return,
-                    (true, false) => Next::Leave,
-                    // Whatever the others would say, this one fails.
-                    (false, true) if long && !reply.is_of_the_way() => Next::Return,
-                    (false, true) => Next::Again,
-                    (false, false) if self.replays == Replays::Never => Next::Return,
-                    (false, false) => Next::Leave,
-                }
-            }
+            Trouble::Failed => self.after_failure(client, reply, may, now),
+        }
+    }
+
+    /// What is done about a reply that failed. `may`: time is left.
+    fn after_failure(&self, client: &Client, reply: &Reply, may: bool, now: Time) -> Next {
+        let (retry, outage) = (&client.settings.retry, &client.outage);
+        let bounded = self.mark.is_used_up();
+        let own = outage.is_own_trouble(self.began, now) || !outage.is_waited_for();
+        let sent = self.mark.attempts();
+        let failures = sent - self.mark.refused().min(sent);
+        if own && (!self.replayable || failures > retry.errors.into()) {
+            return Next::Return;
+        }
+        let long = now.since(self.start) >= LONG && sent >= MANY;
+        match (own, may && self.replayable && !bounded) {
+            (true, true) => Next::AgainAfter(pause(retry, self.repeats)),
+            (true, false) if may || bounded => Next::Return,
+            (true, false) => Next::Leave,
+            // Whatever the others would say, this one fails.
+            (false, true) if long && !reply.is_of_the_way() => Next::Return,
+            (false, true) => Next::Again,
+            (false, false) if self.replays == Replays::Never => Next::Return,
+            (false, false) => Next::Leave,
         }
     }
 

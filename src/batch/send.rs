@@ -18,7 +18,6 @@ use super::door::{Door, Mark};
 use super::ending::{Reply, Trouble};
 use super::error::Error;
 use super::hosts::{Client, Hosts};
-use super::ids::State;
 use super::line::{Line, Next};
 use super::options::{Options, Replays};
 use super::outage::{Outage, Pass};
@@ -113,12 +112,8 @@ impl Sender {
         let hopeless = self.hopeless(&client, reply.as_ref());
         let turned_away = reply
             .as_ref()
-            .and_then(|reply| reply.turns_away(&request, client.has_keys));
-        let tokens = reply.as_ref().filter(|_| self.budget.is_some());
-        let tokens = tokens.and_then(Reply::tokens);
-        if let (Some(budget), true) = (&self.budget, has_share) {
-            budget.settle(tokens, reply.as_ref().is_some_and(Reply::is_answer));
-        }
+            .and_then(|reply| reply.turns_away(&request, client.has_keys()));
+        let tokens = self.settle(reply.as_ref(), has_share);
         let stopped = self.door.is_shut();
         let record = reply
             // Whatever the reason, a line that was not sent is as it was before the run.
@@ -130,9 +125,7 @@ impl Sender {
                 let idle = if attempts == 0 { took } else { Duration::ZERO };
                 let key = report.map(|report| report.key);
                 let key = key.filter(|key| *key != Fingerprint::ANONYMOUS);
-                let state = reply.state();
-                let mut line = Vec::with_capacity(RECORD + reply.size());
-                Record {
+                let record = Record {
                     id: request_id,
                     custom_id: &named.text,
                     ending: reply.ending(),
@@ -140,16 +133,9 @@ impl Sender {
                     key,
                     waited: report.map_or(idle, |report| report.waited),
                     took,
-                    last: state.is_final(),
-                }
-                .write(&mut line);
-                Recorded {
-                    line,
-                    state,
-                    why: reply.why(),
-                    cause: (state != State::Succeeded).then(|| reply.cause()).flatten(),
-                    key,
-                }
+                    last: reply.state().is_final(),
+                };
+                Recorded::of(&reply, &record)
             });
         Done {
             place,
@@ -164,13 +150,24 @@ impl Sender {
         }
     }
 
+    /// The tokens that a reply says were used, if somebody counts. Those whose share the line `has`
+    /// are given back for them.
+    fn settle(&self, reply: Option<&Reply>, has_share: bool) -> Option<u64> {
+        let budget = self.budget.as_ref()?;
+        let tokens = reply.and_then(Reply::tokens);
+        if has_share {
+            budget.settle(tokens, reply.is_some_and(Reply::is_answer));
+        }
+        tokens
+    }
+
     /// Why every further request would be in vain, if so.
     fn hopeless(&self, client: &Client, reply: Option<&Reply>) -> Option<String> {
         let mut hopeless = self.hopeless.lock().unwrap_or_else(PoisonError::into_inner);
         if let Some(refused) = reply.and_then(Reply::refuses_keys)
             && self.hosts.is_single()
         {
-            let keys = if client.has_keys {
+            let keys = if client.has_keys() {
                 "other keys"
             } else {
                 "a key"
@@ -194,21 +191,7 @@ impl Sender {
         pin: Option<Fingerprint>,
         mark: &Arc<Mark>,
     ) -> End {
-        let replayable = match request.ask.replay {
-            Replay::Always => true,
-            Replay::Never => false,
-            Replay::Auto => request.method.is_idempotent(),
-        };
-        let start = self.clock.now();
-        let mut line = Line {
-            mark,
-            replays: self.replay,
-            replayable,
-            start,
-            began: start,
-            repeats: 0,
-            paused: Duration::ZERO,
-        };
+        let mut line = Line::new(mark, request, self.replay, self.clock.now());
         let (mut probed, mut last) = (0, (None, None));
         loop {
             match self
@@ -240,9 +223,9 @@ impl Sender {
                 mark.on_refused();
             }
             match line.next(client, &reply, why, stopping, self.clock.now()) {
-                Next::Return if replayable => return (Some(reply), report),
+                Next::Return if line.replayable => return (Some(reply), report),
                 Next::Return => return (Some(reply.doubtful()), report),
-                Next::Leave if replayable => return (Some(reply.not_final()), report),
+                Next::Leave if line.replayable => return (Some(reply.not_final()), report),
                 Next::Leave => return (Some(reply.not_final().doubtful()), report),
                 Next::Again => {}
                 Next::AgainAfter(pause) => {
@@ -441,6 +424,3 @@ const GENERATION: [&str; 4] = [
     "/messages",
     "/embeddings",
 ];
-
-/// What a record takes beside the body.
-const RECORD: usize = 320;

@@ -219,6 +219,25 @@ impl Summary {
 impl fmt::Display for Summary {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let mut row = |name: &str, value: &dyn fmt::Display| writeln!(f, "{name:<NAMES$}  {value}");
+        self.lines(&mut row)?;
+        self.attempts(&mut row)?;
+        self.time(&mut row)?;
+        for notice in &self.notices {
+            row("note", notice)?;
+        }
+        if let Some(stopped) = &self.stopped {
+            row("stopped", stopped)?;
+        }
+        Ok(())
+    }
+}
+
+/// Adds a row: its name, and what stands in it.
+type Row<'r> = &'r mut dyn FnMut(&str, &dyn fmt::Display) -> fmt::Result;
+
+impl Summary {
+    /// What became of the lines.
+    fn lines(&self, row: Row<'_>) -> fmt::Result {
         if self.done_before > 0 {
             row("done before", &Grouped(self.done_before))?;
         }
@@ -252,6 +271,11 @@ impl fmt::Display for Summary {
                 &format_args!("{}: {}{times}", cause.reason, cause.message),
             )?;
         }
+        Ok(())
+    }
+
+    /// What was sent for them.
+    fn attempts(&self, row: Row<'_>) -> fmt::Result {
         if self.attempts > self.sent {
             row("answers", &self.answers())?;
         }
@@ -266,6 +290,11 @@ impl fmt::Display for Summary {
                 &format_args!("{again}, in flight when an earlier run ended"),
             )?;
         }
+        Ok(())
+    }
+
+    /// How long it took, and why.
+    fn time(&self, row: Row<'_>) -> fmt::Result {
         if self.outages > 0 {
             let time = Rounded(Duration::from_millis(self.outage_ms));
             let times = counted(self.outages, "[time|times]");
@@ -293,12 +322,6 @@ impl fmt::Display for Summary {
                 let line = format!("{count} succeeded{note}");
                 row(&format!("key {key}"), &line)?;
             }
-        }
-        for notice in &self.notices {
-            row("note", notice)?;
-        }
-        if let Some(stopped) = &self.stopped {
-            row("stopped", stopped)?;
         }
         Ok(())
     }

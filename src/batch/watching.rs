@@ -118,7 +118,7 @@ impl Run<'_> {
         }
         if all_broke && !self.options.keep_going {
             self.stop(Stop::Hopeless(HoldUp::broke(
-                clients.iter().any(|client| client.has_keys),
+                clients.iter().any(|client| client.has_keys()),
             )));
         }
     }
