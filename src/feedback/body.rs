@@ -5,7 +5,7 @@
 
 use std::borrow::Cow;
 
-use super::codes::{code, contains, may_tell, violated};
+use super::codes::{code, may_tell, violated};
 use super::draft::{Draft, Source};
 use super::durations::duration;
 use super::findings::Findings;
@@ -175,12 +175,8 @@ impl<'a> Reader<'_, 'a> {
         if own_only {
             return;
         }
-        evidence.concurrency |= contains(text, b"concurren");
-        evidence.contended |= wordings::contended(text);
+        wordings::hear(evidence, text);
         evidence.oversized |= wordings::too_large_code(text);
-        evidence.no_money |= wordings::no_money(text);
-        evidence.no_credits |= wordings::no_credits(text);
-        evidence.taken_away |= wordings::taken_from_somebody(text);
         if wordings::key_taken_away(text) {
             evidence.key = Some(Says::Revoked);
         }

@@ -29,13 +29,10 @@ pub(super) fn read(found: &mut Findings<'_>, vendor: &Vendor, message: &[u8], ow
     let evidence = &mut found.evidence;
     evidence.window = evidence.window.or_else(|| text::window(message));
     let message = &message[..message.len().min(text::LONGEST)];
-    evidence.concurrency |= contains(message, b"concurren") || contains(message, b"simultaneous");
-    evidence.contended |= wordings::contended(message);
+    wordings::hear(evidence, message);
+    evidence.concurrency |= contains(message, b"simultaneous");
     evidence.key = evidence.key.max(wordings::about_key(message));
-    evidence.taken_away |= wordings::taken_from_somebody(message);
     evidence.oversized |= wordings::too_large(message);
-    evidence.no_money |= wordings::no_money(message);
-    evidence.no_credits |= wordings::no_credits(message);
 }
 
 /// Looks for templates in a message; tells whether there is one.

@@ -4,6 +4,7 @@
 //! can be, so that talk of the caller's own data is not taken for talk of the caller.
 
 use super::codes::contains;
+use super::findings::Evidence;
 use super::vendors::Says;
 
 /// What a code that no table lists says by the words in it.
@@ -36,19 +37,28 @@ pub(crate) fn key_taken_away(code: &[u8]) -> bool {
     taken && (has(code, &KEY) || has(code, &OWNER) || has(code, &OWNER_IN_CODES))
 }
 
+/// Takes in what words say that mean the same in a code and in a sentence.
+pub(crate) fn hear(evidence: &mut Evidence, text: &[u8]) {
+    evidence.concurrency |= contains(text, b"concurren");
+    evidence.contended |= has(text, &CONTENDED);
+    evidence.no_money |= no_money(text);
+    evidence.no_credits |= no_credits(text);
+    evidence.taken_away |= taken_from_somebody(text);
+}
+
 /// Whether somebody lost something for good. Where the caller is not let in it is the key, whatever
 /// it is called: `user_deactivated`.
-pub(crate) fn taken_from_somebody(message: &[u8]) -> bool {
+fn taken_from_somebody(message: &[u8]) -> bool {
     has(message, &TAKEN_FROM_SOMEBODY)
 }
 
 /// Whether no money is left, by a word that is used of nothing else.
-pub(crate) fn no_money(text: &[u8]) -> bool {
+fn no_money(text: &[u8]) -> bool {
     has(text, &DEBT) || has(text, &["balance", "fund", "wallet", "money", "余额"]) && empty(text)
 }
 
 /// Whether credits are used up, or a plan is: that is money, unless they come back by themselves.
-pub(crate) fn no_credits(text: &[u8]) -> bool {
+fn no_credits(text: &[u8]) -> bool {
     has(text, &["credit"]) && empty(text) || has(text, &["check your plan and billing"])
 }
 
@@ -64,11 +74,6 @@ pub(crate) fn too_large(message: &[u8]) -> bool {
 /// The same of a code: `context_length_exceeded`, `EntityTooLarge`. A rate that is too large passes.
 pub(crate) fn too_large_code(code: &[u8]) -> bool {
     has(code, &["toolarge", "too_large", "context_length"]) && !has(code, &["rate"])
-}
-
-/// Whether a message says that somebody else was at work on the same thing.
-pub(crate) fn contended(message: &[u8]) -> bool {
-    has(message, &CONTENDED)
 }
 
 fn has(text: &[u8], words: &[&str]) -> bool {
@@ -242,6 +247,7 @@ const TOO_LARGE: [&str; 38] = [
     "reduce the length of",
 ];
 
+/// That somebody else was at work on the same thing.
 const CONTENDED: [&str; 9] = [
     "lock",
     "contention",
