@@ -224,7 +224,9 @@ fn requests_that_must_not_be_repeated_are_not_burnt_in_an_outage() {
         .iter()
         .filter(|record| record["response"]["status_code"] == 503)
         .count();
-    assert!((1..=25).contains(&failed), "{failed}: {}", end.stderr);
+    // Seven may fail before the last of the answers that began earlier, ten make an outage, seven
+    // are on the wire by then, and four probes go in as many seconds.
+    assert!((1..=28).contains(&failed), "{failed}: {}", end.stderr);
     assert_eq!(records.len(), 400);
     assert!(
         server.bodies().values().all(|count| *count == 1),
