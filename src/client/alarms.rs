@@ -46,7 +46,7 @@ impl Gate {
                 alarm.armed = Time::START;
             }
             self.turn(inner, now, wakes);
-            if inner.seats.machine.depth().0 == 0 {
+            if !inner.seats.somebody_waits() {
                 inner.drivers.retain(|alarm| alarm.id != id);
                 return None;
             }

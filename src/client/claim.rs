@@ -9,6 +9,7 @@ use crate::feedback::Feedback;
 use crate::scheduler::Receipt;
 use crate::scheduler::events::{Outcome, Refusal, Verdict};
 
+use super::driver;
 use super::gate::Gate;
 use super::seats::Taken;
 use super::watch::Watch;
@@ -105,10 +106,15 @@ impl Claim {
         self.gate.act(|inner, _, _| inner.seats.receipt(seat))
     }
 
-    /// The owner listens again: its slot, if it was lent, is its own.
-    pub(super) fn reclaim(&self) {
+    /// The owner of a lent slot listens again. False while there is none for it; it is woken when
+    /// there is.
+    pub(super) fn reclaim(&self) -> bool {
         let seat = self.seat();
-        self.gate.act(|inner, _, _| inner.seats.reclaim(seat));
+        let has_slot = self
+            .gate
+            .act(|inner, now, _| inner.seats.reclaim(seat, now));
+        // Who borrowed it may not listen either.
+        has_slot || !driver::ensure(&self.gate)
     }
 
     fn seat(&self) -> usize {

@@ -292,6 +292,10 @@ impl Gate {
             while let Some((ticket, refusal)) = inner.seats.machine.poll_refusal(now) {
                 inner.seats.tell(ticket, State::Refused(refusal), wakes);
             }
+            if inner.seats.give_back(now, wakes) {
+                self.loan_at
+                    .fetch_min((now + SOONEST).as_nanos(), Ordering::SeqCst);
+            }
             self.grant(inner, now, wakes);
             let Some(buyer) = &mut inner.buyer else { break };
             let traded = buyer.trade(&mut inner.seats.machine, now);
@@ -332,8 +336,7 @@ impl Gate {
 
     pub(super) fn turn(&self, inner: &mut Inner, now: Time, wakes: &mut Wakes) {
         self.pump(inner, now, wakes);
-        let somebody_waits = inner.seats.machine.depth().0 > 0;
-        if somebody_waits && self.loan_at.load(Ordering::SeqCst) <= now.as_nanos() {
+        if inner.seats.somebody_waits() && self.loan_at.load(Ordering::SeqCst) <= now.as_nanos() {
             // In this order: what is expected while the seats are looked at is not forgotten.
             self.loan_at.store(u64::MAX, Ordering::SeqCst);
             let next = inner.seats.lend(now);

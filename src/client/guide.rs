@@ -188,9 +188,12 @@
 //!
 //! Futures that are kept and not polled hold nobody up. What is granted and not taken up within half
 //! the time that an answer usually takes (5 ms to 100 ms) goes to the next; so does the slot of an
-//! answer that is there and is not taken. So `join_all`, `buffer_unordered` with calls in its loop,
-//! and `select!` are safe; the one exception are [held bodies](#what-happens-to-streams) under a
-//! number in flight that you have set. A call in the loop over `buffer_unordered` waits that long
+//! answer that is there and is not taken. Under a number in flight that you have set whoever comes
+//! back goes on when a slot is free again, for nothing may be sent yet; where none comes free within
+//! three usual answers (1 s at least) it goes on all the same, since those who have the slots may be
+//! waiting for it. So `join_all`, `buffer_unordered` with calls in its loop, and `select!` are safe;
+//! the one exception are [held bodies](#what-happens-to-streams) under a number in flight that you
+//! have set. A call in the loop over `buffer_unordered` waits for half the time of an answer
 //! wherever all slots are taken by futures that the loop does not poll: to lose nothing spawn the
 //! calls, or make the second one inside the stream.
 //!

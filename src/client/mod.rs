@@ -12,9 +12,10 @@
 //! the body is the work ([`Hold`]). Whoever holds one and does not listen does not hold the others
 //! up: while they wait, a grant that is not taken up goes back in the queue, and an attempt that was
 //! woken and is not polled is not counted until its owner comes back, both after half the time of an
-//! answer (5 ms to 100 ms); a held body that is not read is not counted after a second, but all the
-//! same under `max_concurrency` and `key_concurrency`, which are promises. So `join_all`, `buffer_unordered` and
-//! `select!` are safe to use with it.
+//! answer (5 ms to 100 ms); a held body that is not read is not counted after a second. The numbers
+//! in flight that you have set hold all the same: under `max_concurrency` and `key_concurrency` a
+//! held body counts to its end, and under a fixed number too whoever comes back goes on when a slot
+//! is free. So `join_all`, `buffer_unordered` and `select!` are safe to use with it.
 //!
 //! Dropping a future anywhere cancels what it stood for, frees what it held, and sends nothing
 //! more.

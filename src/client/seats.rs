@@ -35,6 +35,10 @@ pub(super) struct Seats {
     seat_of: Vec<usize>,
     /// The seats that are granted or in flight.
     flying: Slab<usize>,
+    /// Those whose owners listen again and have no slot yet, in the order in which they came.
+    returned: Vec<usize>,
+    /// Since when none of them got one.
+    returned_at: Time,
 }
 
 /// Where the owner of a ticket is told what became of it.
@@ -54,7 +58,8 @@ pub(super) struct Seat {
 struct Silence {
     since: Time,
     looks: u32,
-    /// How often a grant of its was given away, and it came back for another.
+    looked: Time,
+    /// How often its grant or its slot was given away, and it came back for another.
     returns: u32,
 }
 
@@ -89,6 +94,8 @@ impl Seats {
             seats: Slab::new(),
             seat_of: Vec::new(),
             flying: Slab::new(),
+            returned: Vec::new(),
+            returned_at: Time::START,
         }
     }
 
@@ -239,8 +246,64 @@ impl Seats {
         self.machine.settle(receipt, said, now);
     }
 
-    pub(super) fn reclaim(&mut self, seat: usize) {
-        self.machine.reclaim(self.seats[seat].ticket);
+    /// The owner of a lent slot listens again. Whether it has one.
+    pub(super) fn reclaim(&mut self, index: usize, now: Time) -> bool {
+        let seat = &self.seats[index];
+        let has_slot = self.machine.reclaim(seat.ticket);
+        if has_slot {
+            self.returned.retain(|&other| other != index);
+            if let Some(watch) = &seat.watch {
+                watch.take_back();
+            }
+        } else if !self.returned.contains(&index) {
+            if self.returned.is_empty() {
+                self.returned_at = now;
+            }
+            self.returned.push(index);
+        }
+        has_slot
+    }
+
+    /// Gives those slots again who lent theirs, before anybody new gets one; where none came free for
+    /// too long, the first goes on without. Whether any goes on.
+    pub(super) fn give_back(&mut self, now: Time, wakes: &mut Wakes) -> bool {
+        let is_stuck = self.unblocks() <= now;
+        let mut any = false;
+        self.returned.retain(|&index| {
+            let seat = &mut self.seats[index];
+            let mut goes_on = self.machine.reclaim(seat.ticket);
+            if !goes_on && is_stuck && !any {
+                self.machine.reclaim_beyond(seat.ticket, now);
+                goes_on = true;
+            }
+            if goes_on && let Some(watch) = &seat.watch {
+                seat.silence.returns += 1;
+                wakes.wakers.push(watch.give_back(now));
+            }
+            any |= goes_on;
+            !goes_on
+        });
+        if any {
+            self.returned_at = now;
+        }
+        any
+    }
+
+    /// When one of those who listen again goes on without a slot.
+    fn unblocks(&self) -> Time {
+        if self.returned.is_empty() {
+            return Time::NEVER;
+        }
+        let usual = self.machine.usual();
+        let patience = usual.map_or(UNBLOCK_NEW, |usual| {
+            usual.saturating_mul(UNBLOCK).max(UNBLOCK_SOONEST)
+        });
+        self.returned_at + patience
+    }
+
+    /// Whether anybody waits for a slot.
+    pub(super) fn somebody_waits(&self) -> bool {
+        self.machine.depth().0 > 0 || !self.returned.is_empty()
     }
 
     /// Refuses whoever was granted and has not taken it up, so that nothing waits for them.
@@ -269,10 +332,13 @@ impl Seats {
     }
 
     /// Everybody who waits for something to come of a ticket.
-    pub(super) fn wakers(&mut self) -> impl Iterator<Item = Waker> + '_ {
-        self.seats
-            .iter_mut()
-            .filter_map(|(_, seat)| seat.waker.take())
+    pub(super) fn wakers(&mut self) -> Vec<Waker> {
+        let returned = self.returned.iter();
+        let watches = returned.filter_map(|&seat| self.seats[seat].watch.as_ref());
+        let mut wakers: Vec<_> = watches.map(|watch| watch.owner()).collect();
+        let waiting = self.seats.iter_mut();
+        wakers.extend(waiting.filter_map(|(_, seat)| seat.waker.take()));
+        wakers
     }
 
     /// Makes these the keys in use, besides those that are renewed.
@@ -288,25 +354,26 @@ impl Seats {
     }
 
     /// A seat is neither granted nor in flight any more.
-    fn land(&mut self, seat: usize) {
-        let seat = &mut self.seats[seat];
+    fn land(&mut self, index: usize) {
+        let seat = &mut self.seats[index];
         if self.flying.contains(seat.flying) {
             self.flying.remove(seat.flying);
         }
         seat.flying = usize::MAX;
+        self.returned.retain(|&other| other != index);
     }
 
     /// The next moment at which something opens or ends.
     pub(super) fn next(&self) -> Time {
         let opens = self.machine.poll_timeout().unwrap_or(Time::NEVER);
-        opens.min(self.renewals.due())
+        opens.min(self.renewals.due()).min(self.unblocks())
     }
 
     /// Lends every slot whose owner does not listen. Answers when to look again.
     pub(super) fn lend(&mut self, now: Time) -> Time {
         let usual = self.machine.usual();
         let mut next = Time::NEVER;
-        let mut silent: SmallVec<[usize; 8]> = SmallVec::new();
+        let mut silent: SmallVec<[(usize, Time); 8]> = SmallVec::new();
         for (_, &index) in &self.flying {
             let seat = &mut self.seats[index];
             let Some((since, patience)) = seat.silent(usual) else {
@@ -314,16 +381,18 @@ impl Seats {
             };
             if since + patience > now {
                 next = next.min(since + patience);
-            } else if seat.silence.is_certain(since) {
-                silent.push(index);
+            } else if seat.silence.is_certain(since, now) {
+                silent.push((index, since));
             } else {
-                next = next.min(now + ROUND);
+                next = next.min(seat.silence.looked + ROUND);
             }
         }
-        for index in silent {
+        for (index, since) in silent {
             let seat = &mut self.seats[index];
             if let (State::Flying(..), Some(watch)) = (&seat.state, &seat.watch) {
-                self.machine.lend(seat.ticket, watch.lend(), now);
+                if let Some(loan) = watch.lend(since) {
+                    self.machine.lend(seat.ticket, loan, now);
+                }
             } else {
                 seat.state = State::Aside;
                 self.machine.set_aside(seat.ticket, now);
@@ -352,16 +421,15 @@ impl Seat {
     fn silent(&self, usual: Option<Duration>) -> Option<(Time, Duration)> {
         let half = usual.map(|usual| usual / 2);
         let patience = half.map_or(LATEST, |half| half.clamp(SOONEST, LATEST));
+        // On a runtime that takes longer for a poll nobody would ever take a grant up.
+        let longer = patience.saturating_mul(1 << self.silence.returns.min(8));
+        let patience = longer.min(LATEST);
         match (&self.state, &self.watch) {
-            (&State::Granted(_, at), _) => {
-                // On a runtime that takes longer for a poll nobody would ever take a grant up.
-                let longer = patience.saturating_mul(1 << self.silence.returns.min(8));
-                Some((at, longer.min(LATEST)))
-            }
+            (&State::Granted(_, at), _) => Some((at, patience)),
             (&State::Flying(_, sent), Some(watch)) => {
                 let since = watch.silent_since()?;
-                // What has woken it sooner may be a connection that is being made: the attempt has
-                // not left yet, and would fly beside the one that got its slot.
+                // What has woken it sooner may be a connection that is being made: then nobody has
+                // an answer yet, and lending its slot gains nothing.
                 let is_answer = half.is_some_and(|half| since.since(sent) >= half);
                 let patience = match () {
                     () if watch.holds_body() => UNREAD,
@@ -378,10 +446,13 @@ impl Seat {
 impl Silence {
     /// Whether one who is silent since then was looked at so often that a runtime, however busy,
     /// must have come round to whoever listens: each look is a turn of a task of its own.
-    fn is_certain(&mut self, since: Time) -> bool {
+    fn is_certain(&mut self, since: Time, now: Time) -> bool {
         if self.since != since {
             (self.since, self.looks) = (since, 0);
+        } else if now < self.looked + ROUND {
+            return false;
         }
+        self.looked = now;
         self.looks += 1;
         self.looks >= LOOKS
     }
@@ -432,3 +503,11 @@ pub(super) const UNREAD: Duration = Duration::from_secs(1);
 const LOOKS: u32 = 3;
 /// The time between two of them: less than this a timer does not tell apart.
 const ROUND: Duration = Duration::from_millis(1);
+/// Whoever comes back for a slot that it had lent goes on without one after so many usual answers in
+/// which nobody's slot came free: those who have them may be waiting for it, and one too many in
+/// flight is better than a program that stands still. One answer would do if all took as long.
+const UNBLOCK: u32 = 3;
+/// But not before: what is long for a person, and far beyond the tail of short answers.
+const UNBLOCK_SOONEST: Duration = Duration::from_secs(1);
+/// And where nothing is known of answers: most are here by then.
+const UNBLOCK_NEW: Duration = Duration::from_secs(10);

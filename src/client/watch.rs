@@ -7,9 +7,7 @@
 use std::pin::pin;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, PoisonError, Weak};
-#[cfg(feature = "reqwest")]
-use std::task::Poll;
-use std::task::{Context, Wake, Waker};
+use std::task::{Context, Poll, Wake, Waker};
 
 use crate::Time;
 use crate::scheduler::events::Loan;
@@ -22,12 +20,11 @@ use super::seats::{SOONEST, UNREAD};
 #[derive(Debug)]
 pub(crate) struct Watch {
     gate: Weak<Gate>,
-    /// Since when the owner is to listen, in nanoseconds; [`NOBODY`] while the server is to act.
+    /// Since when the owner is to listen, in nanoseconds; [`NOBODY`] while the server is to act, and
+    /// [`LENT`] from when its slot is lent until it has one again.
     since: AtomicU64,
     /// Its answer is there, and the slot is held for the body.
     holds_body: AtomicBool,
-    /// Written under the gate's lock when the slot is lent.
-    lent: AtomicBool,
     owner: Mutex<Waker>,
 }
 
@@ -37,7 +34,6 @@ impl Watch {
             gate: Arc::downgrade(gate),
             since: AtomicU64::new(NOBODY),
             holds_body: AtomicBool::new(false),
-            lent: AtomicBool::new(false),
             owner: Mutex::new(Waker::noop().clone()),
         })
     }
@@ -45,8 +41,7 @@ impl Watch {
     /// Since when it is the owner's turn; none if it is not, or if the slot is lent already.
     pub(super) fn silent_since(&self) -> Option<Time> {
         let since = self.since.load(Ordering::SeqCst);
-        let is_silent = since != NOBODY && !self.lent.load(Ordering::SeqCst);
-        is_silent.then(|| Time::from_nanos(since))
+        (since < LENT).then(|| Time::from_nanos(since))
     }
 
     /// Whether its answer is there, and the slot is held for the body.
@@ -54,14 +49,32 @@ impl Watch {
         self.holds_body.load(Ordering::SeqCst)
     }
 
-    /// Its slot is lent.
-    pub(super) fn lend(&self) -> Loan {
-        self.lent.store(true, Ordering::SeqCst);
-        if self.holds_body() {
-            Loan::Body
-        } else {
-            Loan::Woken
-        }
+    /// Its slot is lent, if it has been silent since then; no answer if it listens after all.
+    pub(super) fn lend(&self, since: Time) -> Option<Loan> {
+        self.turn(since.as_nanos(), LENT).then(|| {
+            if self.holds_body() {
+                Loan::Body
+            } else {
+                Loan::Woken
+            }
+        })
+    }
+
+    /// It has a slot again, and listens.
+    pub(super) fn take_back(&self) {
+        self.since.store(NOBODY, Ordering::SeqCst);
+    }
+
+    /// It has a slot again: whom to tell.
+    pub(super) fn give_back(&self, now: Time) -> Waker {
+        self.since.store(now.as_nanos(), Ordering::SeqCst);
+        self.owner()
+    }
+
+    /// Whom to wake.
+    pub(super) fn owner(&self) -> Waker {
+        let owner = self.owner.lock();
+        owner.unwrap_or_else(PoisonError::into_inner).clone()
     }
 
     /// From now on the slot is held for the body, and it is the owner's turn to read.
@@ -71,14 +84,16 @@ impl Watch {
         self.owners_turn();
     }
 
-    /// The owner listens.
-    fn listens(&self, claim: &Claim, waker: &Waker) {
-        self.since.store(NOBODY, Ordering::SeqCst);
-        if self.lent.swap(false, Ordering::SeqCst) {
-            claim.reclaim();
+    /// The owner listens. Whether it may go on: others may have the slot that was its own.
+    fn listens(&self, claim: &Claim, waker: &Waker) -> bool {
+        {
+            let mut owner = self.owner.lock().unwrap_or_else(PoisonError::into_inner);
+            owner.clone_from(waker);
         }
-        let mut owner = self.owner.lock().unwrap_or_else(PoisonError::into_inner);
-        owner.clone_from(waker);
+        let listens = |since| (since != LENT).then_some(NOBODY);
+        let since = &self.since;
+        let has_slot = since.fetch_update(Ordering::SeqCst, Ordering::SeqCst, listens);
+        has_slot.is_ok() || claim.reclaim()
     }
 
     fn owners_turn(&self) {
@@ -86,13 +101,17 @@ impl Watch {
             return;
         };
         let now = gate.clock().now();
-        let first =
-            self.since
-                .compare_exchange(NOBODY, now.as_nanos(), Ordering::SeqCst, Ordering::SeqCst);
-        if first.is_ok() {
+        if self.turn(NOBODY, now.as_nanos()) {
             let patience = if self.holds_body() { UNREAD } else { SOONEST };
             gate.expect_loan(now + patience);
         }
+    }
+
+    fn turn(&self, from: u64, to: u64) -> bool {
+        let turned = self
+            .since
+            .compare_exchange(from, to, Ordering::SeqCst, Ordering::SeqCst);
+        turned.is_ok()
     }
 }
 
@@ -104,11 +123,7 @@ impl Wake for Watch {
     fn wake_by_ref(self: &Arc<Self>) {
         self.owners_turn();
         // Not under the lock: a waker may poll at once.
-        let owner = {
-            let owner = self.owner.lock();
-            owner.unwrap_or_else(PoisonError::into_inner).clone()
-        };
-        owner.wake();
+        self.owner().wake();
     }
 }
 
@@ -120,7 +135,9 @@ pub(crate) async fn watched<F: Future>(claim: &Claim, future: F) -> F::Output {
         let Some(watch) = claim.watch() else {
             return future.as_mut().poll(context);
         };
-        watch.listens(claim, context.waker());
+        if !watch.listens(claim, context.waker()) {
+            return Poll::Pending;
+        }
         let waker = own.get_or_insert_with(|| Waker::from(Arc::clone(watch)));
         future.as_mut().poll(&mut Context::from_waker(waker))
     })
@@ -137,7 +154,9 @@ pub(crate) fn watched_step<T>(
     let Some(watch) = claim.watch() else {
         return step(context);
     };
-    watch.listens(claim, context.waker());
+    if !watch.listens(claim, context.waker()) {
+        return Poll::Pending;
+    }
     let waker = Waker::from(Arc::clone(watch));
     let out = step(&mut Context::from_waker(&waker));
     if out.is_ready() {
@@ -148,3 +167,5 @@ pub(crate) fn watched_step<T>(
 
 /// It is nobody's turn but the server's.
 const NOBODY: u64 = u64::MAX;
+/// Whoever borrowed its slot has the turn.
+const LENT: u64 = NOBODY - 1;

@@ -230,8 +230,13 @@ impl Ceilings {
             .collect();
     }
 
+    /// Whether one more may be in flight.
+    pub(crate) fn has_slot(&self) -> bool {
+        self.max_in_flight.is_none_or(|max| self.in_flight < max)
+    }
+
     pub(crate) fn gate(&self, cost: &Cost, now: Time) -> Gate {
-        if self.max_in_flight.is_some_and(|max| self.in_flight >= max) {
+        if !self.has_slot() {
             return Gate::Shut {
                 until: Time::NEVER,
                 reason: Reason::Slots,

@@ -372,6 +372,10 @@ pub enum What {
     },
     /// A slot whose owner does not listen is lent to others until it does.
     Lent(Loan),
+    /// A request whose slot was lent goes on beside those who have the slots, beyond a limit in
+    /// flight that was set: none came free for long, and they may be waiting for it, as for a
+    /// connection that it is making for all.
+    BeyondLimit,
     /// A request to a host that the limiter is not for went past it, without key and without
     /// gates. Told once per host, of 32 hosts at most.
     PassedBy {
@@ -434,7 +438,9 @@ pub enum What {
 pub enum Loan {
     /// A grant that its owner has not taken up; nothing was sent for it.
     Grant,
-    /// An attempt that was woken, for its answer is there, and is not polled.
+    /// An attempt that was woken and is not polled. Most likely its answer is there; where it is not,
+    /// because a connection was, a limit in flight that was set holds all the same: it goes on when
+    /// it has a slot again, but see [`What::BeyondLimit`].
     Woken,
     /// A body that its owner holds and does not read. It is lent within what was learned;
     /// `max_concurrency` and `key_concurrency` count it until it has ended.

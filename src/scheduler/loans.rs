@@ -2,13 +2,18 @@
 //!
 //! Only the shell can see who listens. A grant that is not taken up goes back in full: nothing was
 //! sent for it, so its ask steps aside and asks anew. An attempt in flight keeps what it was
-//! charged and is only not counted as in flight meanwhile.
+//! charged and is only not counted as in flight meanwhile. That it was woken need not mean that its
+//! answer is there: it may have been for a connection, and nothing is sent yet. So under a limit in
+//! flight that was set it goes on only when a slot is free again, or when the shell has seen that
+//! none comes: whoever has the slots may wait for what it holds, such as a connection for all.
 
 #[cfg(feature = "client")]
 use std::time::Duration;
 
 use super::Scheduler;
-use super::events::{Loan, Ticket, What};
+use super::allowance::Settled;
+use super::events::{KeyId, Loan, Ticket, What};
+use super::mode::Mode;
 use super::time::Time;
 
 impl Scheduler {
@@ -58,16 +63,44 @@ impl Scheduler {
         if loan == Loan::Woken {
             self.key_ceilings[key.index()].on_ended();
             self.provider_ceilings.on_ended();
+            // Whoever gets its slot must buy one.
+            self.settle_attempt(index, Settled::Ended);
         }
         self.version += 1;
         self.note(now, Some(key), Some(What::Lent(loan)));
     }
 
-    /// The owner of a lent attempt listens again: it is in flight, whatever the limit.
-    pub fn reclaim(&mut self, ticket: Ticket) {
-        if let Some(index) = self.attempt_of(ticket) {
-            self.reclaim_attempt(index);
+    /// The owner of a lent attempt listens again, and it is in flight. False as long as a ceiling in
+    /// flight, or a controller that was chosen, has no slot for it: then it must not go on. A held
+    /// body sends nothing, and a limit that was only learned is no promise.
+    #[must_use]
+    pub fn reclaim(&mut self, ticket: Ticket) -> bool {
+        let Some(index) = self.attempt_of(ticket) else {
+            return true;
+        };
+        let attempt = &self.attempts[index];
+        if attempt.lent == Some(Loan::Woken) && !self.has_slot(attempt.key) {
+            return false;
         }
+        self.reclaim_attempt(index);
+        true
+    }
+
+    /// The owner of a lent attempt has listened for long, and no slot came free: those who have them
+    /// may wait for it. It goes on beside them, beyond the limit.
+    pub fn reclaim_beyond(&mut self, ticket: Ticket, now: Time) {
+        let Some(index) = self.attempt_of(ticket) else {
+            return;
+        };
+        let key = self.attempts[index].key;
+        self.reclaim_attempt(index);
+        self.note(now, Some(key), Some(What::BeyondLimit));
+    }
+
+    fn has_slot(&self, key: KeyId) -> bool {
+        let ceilings = [&self.key_ceilings[key.index()], &self.provider_ceilings];
+        let is_full = self.control.is_full(key) || !ceilings.iter().all(|c| c.has_slot());
+        !is_full || self.settings.mode != Mode::Enforce
     }
 
     pub(super) fn reclaim_attempt(&mut self, index: usize) {
@@ -89,6 +122,7 @@ impl Scheduler {
 mod tests {
     use super::*;
     use crate::config::Settings;
+    use crate::scheduler::concurrency::{Concurrency, FixedSettings};
     use crate::scheduler::events::{Ask, Grant};
 
     fn at(seconds: f64) -> Time {
@@ -156,7 +190,7 @@ mod tests {
         scheduler.lend(owner, Loan::Woken, at(0.1));
         assert_eq!(grants(&mut scheduler, at(0.1))[0].ticket, other);
         scheduler.start(other, at(0.1));
-        scheduler.reclaim(owner);
+        assert!(!scheduler.reclaim(owner), "the other has its slot");
         scheduler.cancel(owner);
         let third = scheduler.submit(Ask::new(), at(0.2)).expect("room");
         assert!(
@@ -171,6 +205,63 @@ mod tests {
         scheduler.cancel(third);
         scheduler.cancel(fourth);
         assert_eq!(scheduler.depth(), (0, 0));
+    }
+
+    #[test]
+    fn who_comes_back_goes_on_as_soon_as_a_slot_that_was_set_is_free() {
+        let fixed = FixedSettings { limit: 1 };
+        let by_key = Settings {
+            key_concurrency: 1,
+            ..Settings::default()
+        };
+        let in_all = Settings {
+            max_concurrency: Some(1),
+            ..Settings::default()
+        };
+        let by_controller = Settings {
+            concurrency: Concurrency::Fixed(fixed),
+            ..Settings::default()
+        };
+        for settings in [by_key, in_all, by_controller] {
+            let mut scheduler = Scheduler::new(settings.clone(), &[], 1).expect("valid settings");
+            let owner = scheduler.submit(Ask::new(), at(0.0)).expect("room");
+            let other = scheduler.submit(Ask::new(), at(0.0)).expect("room");
+            assert_eq!(grants(&mut scheduler, at(0.0)).len(), 1);
+            scheduler.start(owner, at(0.0));
+            scheduler.lend(owner, Loan::Woken, at(0.1));
+            assert_eq!(grants(&mut scheduler, at(0.1))[0].ticket, other);
+            scheduler.start(other, at(0.1));
+            assert!(!scheduler.reclaim(owner), "{settings:?}");
+            scheduler.cancel(other);
+            assert!(scheduler.reclaim(owner), "{settings:?}");
+            assert!(scheduler.reclaim(owner), "it has it: {settings:?}");
+            scheduler.cancel(owner);
+            assert_eq!(scheduler.depth(), (0, 0));
+        }
+    }
+
+    #[test]
+    fn who_is_waited_for_goes_on_beyond_the_limit_and_it_is_told() {
+        let mut scheduler = one_at_a_time();
+        let owner = scheduler.submit(Ask::new(), at(0.0)).expect("room");
+        let other = scheduler.submit(Ask::new(), at(0.0)).expect("room");
+        grants(&mut scheduler, at(0.0));
+        scheduler.start(owner, at(0.0));
+        scheduler.lend(owner, Loan::Woken, at(0.1));
+        grants(&mut scheduler, at(0.1));
+        scheduler.start(other, at(0.1));
+        assert!(!scheduler.reclaim(owner));
+        scheduler.reclaim_beyond(owner, at(2.0));
+        let last = std::iter::from_fn(|| scheduler.poll_change()).last();
+        assert_eq!(last.expect("it is told").what, What::BeyondLimit);
+        let third = scheduler.submit(Ask::new(), at(2.0)).expect("room");
+        scheduler.cancel(owner);
+        assert!(
+            grants(&mut scheduler, at(2.0)).is_empty(),
+            "two were in flight"
+        );
+        scheduler.cancel(other);
+        assert_eq!(grants(&mut scheduler, at(2.0))[0].ticket, third);
     }
 
     #[test]

@@ -49,6 +49,9 @@ impl fmt::Display for What {
                      `key_concurrency`"
                 }
             }),
+            Self::BeyondLimit => f.write_str(
+                "a request whose slot was lent goes on beyond the limit in flight: no slot came free",
+            ),
             Self::PassedBy { host } => {
                 write!(
                     f,

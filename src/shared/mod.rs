@@ -51,6 +51,10 @@
 //! | a killed process | costs nothing | its share is missed for one lease, and until it has earned what was sent |
 //! | uneven load | whoever asks first | shares follow the demand, within a lease |
 //!
+//! A number in flight counts requests whose owners listen: the slot of one that does not is lent, to
+//! other processes too. When it comes back it goes on as soon as its own process has a slot to
+//! spare, so where nothing had been sent for it yet it is one more than the number for all.
+//!
 //! Measured against a Valkey 9.1 on the same machine (an optimized build on two cores of a virtual
 //! machine, the middle of three runs of `cargo bench --features shared --bench shared`; others kept
 //! both cores busy, which shows from p95 on and in the rates). Beside it the shared modes of the

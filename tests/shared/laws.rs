@@ -11,6 +11,7 @@ use proptest::test_runner::{Config, TestRunner};
 use smallvec::SmallVec;
 
 use super::server::{Kind, Server};
+use super::suite::limit;
 
 /// One step of a history that both stores go through.
 #[derive(Clone, Debug)]
@@ -101,9 +102,6 @@ fn step() -> impl Strategy<Value = Step> {
 
 /// One limit of each law; the clock moves through several of their windows.
 fn limits() -> Vec<Limit> {
-    let limit = |name: &str, law, amount, millis| {
-        Limit::new(name, law, amount, Duration::from_millis(millis)).unwrap()
-    };
     vec![
         limit("a", Law::FixedWindow, 9, 10_000),
         limit("a", Law::SlidingCounter, 11, 10_000),

@@ -9,7 +9,7 @@ use paceline::scheduler::concurrency::{Concurrency, FixedSettings};
 use paceline::scheduler::events::What;
 use paceline::scheduler::pace::PaceSettings;
 use paceline::shared::{Counts, MemoryStore, Mode, RedisStore, Sharing, WhenAway};
-use paceline::{Ask, Limiter, LimiterBuilder};
+use paceline::{Ask, Leave, Limiter, LimiterBuilder};
 use tokio::task::JoinSet;
 
 use super::server::{Kind, Server};
@@ -204,6 +204,41 @@ async fn a_number_in_flight_holds_for_all_together() {
     }
     all.join_all().await;
     assert_eq!(most.load(Ordering::SeqCst), 4);
+}
+
+/// The store held the slots of those who did not listen, and no other call was ever sent.
+#[tokio::test(start_paused = true)]
+async fn a_shared_slot_whose_owner_does_not_listen_is_lent_too() {
+    let store = Arc::new(MemoryStore::new());
+    let replicas = [(); 2].map(|()| {
+        let sharing = Sharing::new(Arc::clone(&store), "s").unwrap();
+        let limiter = plain().key_concurrency(4).shared(sharing);
+        limiter.build().unwrap()
+    });
+    let call = |limiter: &Limiter| {
+        let limiter = limiter.clone();
+        async move {
+            let send = async |leave: Leave| {
+                tokio::time::sleep(Duration::from_millis(30)).await;
+                let outcome = leave.outcome(StatusCode::OK, &HeaderMap::new(), None);
+                (outcome, ())
+            };
+            limiter.call(Ask::new(), send).await
+        }
+    };
+    let mut kept = [(); 4].map(|()| Box::pin(call(&replicas[0])));
+    for call in &mut kept {
+        let polled = tokio::time::timeout(Duration::from_millis(10), call).await;
+        assert!(polled.is_err(), "each is sent");
+    }
+    for limiter in &replicas {
+        let other = tokio::time::timeout(Duration::from_secs(10), call(limiter));
+        other.await.expect("it stands still").unwrap();
+    }
+    for call in kept {
+        call.await.unwrap();
+    }
+    assert_eq!(replicas.map(|limiter| limiter.depth()), [(0, 0); 2]);
 }
 
 #[tokio::test(flavor = "multi_thread")]

@@ -151,6 +151,7 @@ impl Telemetry {
             let provider = &*self.provider;
             match &change.what {
                 What::Retired(_)
+                | What::BeyondLimit
                 | What::StoreAway { .. }
                 | What::StoreLost
                 | What::SlotsLost(_) => {

@@ -32,10 +32,16 @@ impl KeyControl {
 
     pub(super) fn room(&self) -> Room {
         match &self.controller {
-            Some(controller) if self.in_flight >= controller.limit().max(1) => Room::Full,
+            Some(_) if self.is_full() => Room::Full,
             Some(_) => Room::AtPace,
             None => self.cap.room(self.in_flight),
         }
+    }
+
+    /// Whether as many are in flight as a controller allows that was chosen.
+    pub(super) fn is_full(&self) -> bool {
+        let controller = self.controller.as_ref();
+        controller.is_some_and(|controller| self.in_flight >= controller.limit().max(1))
     }
 
     pub(super) fn ledger(&self, bucket: u32) -> Option<&Ledger> {

@@ -261,6 +261,11 @@ impl Control {
         self.in_flight = self.in_flight.saturating_sub(1);
     }
 
+    /// Whether as many are in flight on a key as a controller allows that was chosen.
+    pub(crate) fn is_full(&self, key: KeyId) -> bool {
+        self.keys[key.index()].is_full()
+    }
+
     /// An attempt that had lent its slot takes it again.
     pub(crate) fn on_reclaimed(&mut self, key: KeyId, trail: &Trail) {
         let control = &mut self.keys[key.index()];
