@@ -17,6 +17,8 @@ use std::time::Duration;
 
 use futures_util::StreamExt;
 
+mod mock;
+
 fn main() -> Result<(), Box<dyn Error>> {
     let arguments: Vec<String> = std::env::args().skip(1).collect();
     let words: Vec<&str> = arguments.iter().map(String::as_str).collect();
@@ -67,15 +69,15 @@ fn compare(lines: usize, bytes: usize) -> Result<(), Box<dyn Error>> {
             command
         }),
     ] {
-        let mut server = Server::open(&scenario)?;
-        let mut command = command(&server.base);
+        let (mut server, url) = mock::open(&scenario, &[])?;
+        let mut command = command(&url);
         if name == "paceline" {
             command.arg(&input).arg("-o").arg(&output);
         }
         row(name, &Used::by(command.spawn()?)?);
-        let peak = peak(&format!("/proc/{}", server.child.id()));
-        server.child.kill()?;
-        let used = Used::by(server.child)?;
+        let peak = peak(&format!("/proc/{}", server.id()));
+        server.kill()?;
+        let used = Used::by(server)?;
         row("(server)", &Used { peak, ..used });
     }
     let records = BufReader::new(File::open(&output)?).lines().count();
@@ -139,28 +141,6 @@ fn write_input(path: &Path, lines: usize, bytes: usize) -> Result<(), Box<dyn Er
     }
     file.flush()?;
     Ok(())
-}
-
-/// A provider without limits, in a process of its own.
-struct Server {
-    child: Child,
-    base: String,
-}
-
-impl Server {
-    fn open(scenario: &Path) -> Result<Self, Box<dyn Error>> {
-        let mut child = Command::new(env!("CARGO_BIN_EXE_paceline"))
-            .arg("mock")
-            .arg(scenario)
-            .stdout(Stdio::piped())
-            .stderr(Stdio::null())
-            .spawn()?;
-        let mut line = String::new();
-        let told = child.stdout.take().ok_or("stdout was piped")?;
-        BufReader::new(told).read_line(&mut line)?;
-        let base = line.trim().to_owned();
-        Ok(Self { child, base })
-    }
 }
 
 /// What a process has used from its start to its end.

@@ -7,12 +7,14 @@
 //! out.
 
 use std::error::Error;
-use std::io::{BufRead, BufReader, Read, Write};
+use std::io::{Read, Write};
 use std::net::TcpStream;
 use std::path::{Path, PathBuf};
 use std::process::{Child, Command, Stdio};
 
 use paceline::sim::{self, Paceline, Scenario};
+
+mod mock;
 
 /// What one run came to.
 struct Row {
@@ -107,17 +109,8 @@ struct Provider {
 
 impl Provider {
     fn open(scenario: &Path, seed: u64) -> Result<Self, Box<dyn Error>> {
-        let mut child = Command::new(env!("CARGO_BIN_EXE_paceline"))
-            .arg("mock")
-            .arg(scenario)
-            .args(["--seed", &seed.to_string()])
-            .stdout(Stdio::piped())
-            .stderr(Stdio::null())
-            .spawn()?;
-        let mut line = String::new();
-        let told = child.stdout.take().ok_or("stdout was piped")?;
-        BufReader::new(told).read_line(&mut line)?;
-        let address = line.trim().trim_start_matches("http://").to_owned();
+        let (child, url) = mock::open(scenario, &["--seed", &seed.to_string()])?;
+        let address = url.trim_start_matches("http://").to_owned();
         Ok(Self { child, address })
     }
 

@@ -6,6 +6,7 @@
 
 use crate::scheduler::events::{Because, KeyId};
 use crate::scheduler::time::Time;
+use crate::scheduler::timing::Timing;
 
 use super::bracket::Bracket;
 use super::evidence::TICK;
@@ -19,7 +20,8 @@ struct Block {
     /// Accepted from the first send that counts until it began, and with what was sent meanwhile.
     held: f64,
     sent: f64,
-    /// In seconds from that first send: until it began, until the last refusal, until it ended.
+    /// In seconds from the arrival of that first send: until it began, until the last refusal, until
+    /// it ended.
     began: f64,
     refused: f64,
     ended: f64,
@@ -29,17 +31,18 @@ struct Block {
 }
 
 impl Block {
-    fn of(track: &KeyPace, credit: f64, back: Time, jitter: f64) -> Self {
+    fn of(track: &KeyPace, credit: f64, back: Time, timing: &Timing) -> Self {
         let evidence = &track.evidence;
         let since = evidence.counted_since(credit, back);
         let before = evidence.sends.before(since);
+        let since = evidence.arrival(since, timing.answer());
         Self {
             held: evidence.held() - before,
             sent: evidence.sends.before(back) - before,
-            began: evidence.block_began.secs_since(since),
+            began: evidence.block_began.secs_since(since).max(0.0),
             refused: evidence
                 .anchor
-                .map_or(0.0, |anchor| anchor.secs_since(since) - jitter),
+                .map_or(0.0, |anchor| anchor.secs_since(since) - timing.jitter()),
             ended: back.secs_since(since).max(TICK),
             last_refused: evidence.anchor.unwrap_or(back),
             in_a_row: track.refused_in_a_row,
@@ -78,14 +81,15 @@ impl Learned {
         now: Time,
     ) -> Option<Changed> {
         let track = &mut self.keys[key.index()];
+        // What was sent before the refusal was heard is of its episode: some of it arrived first.
+        let is_after = track.cut.is_some_and(|cut| stamp.at > cut);
         let evidence = &mut track.evidence;
-        if !evidence.blocked || !evidence.is_after_anchor(stamp.at) {
+        if !evidence.blocked || !is_after {
             return None;
         }
         evidence.blocked = false;
-        let jitter = scene.timing.jitter();
         let credit = self.brackets[track.bracket].credit;
-        let block = Block::of(track, credit, stamp.at, jitter);
+        let block = Block::of(track, credit, stamp.at, scene.timing);
         self.keys[key.index()].evidence.segment = Some(stamp.at);
         let index = self.keys[key.index()].bracket;
         let from = self.brackets[index].pace;

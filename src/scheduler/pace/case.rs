@@ -113,6 +113,7 @@ impl KeyPace {
         if bracket.windowed || odd && blocked * mean > PERIODS {
             // Round lengths of a window, from the first send in it.
             let start = self.evidence.counted_since(bracket.credit, case.sent);
+            let start = self.evidence.arrival(start, case.scene.timing.answer());
             let age = asked_after(case.sent.secs_since(start));
             self.next = start.plus_secs(age + case.scene.timing.jitter()).max(now);
         }

@@ -12,13 +12,8 @@ pub(super) struct Evidence {
     pub(super) sends: Sends,
     /// The send of the last refusal that began an episode; none before the first.
     pub(super) anchor: Option<Time>,
-    /// What was sent after the anchor and up to here may have overtaken it: it says nothing about
-    /// the time since.
-    overtaking_until: Time,
     /// The first refusal of those in a row that the anchor is the last of.
     pub(super) block_began: Time,
-    /// What was sent until then and accepted counts as from before the block.
-    held_until: Time,
     /// Since the anchor, and since when it was sent without a stall: credit may have run over in a
     /// stall.
     steady_since: Option<Time>,
@@ -26,8 +21,9 @@ pub(super) struct Evidence {
     pub(super) slowest: f64,
     /// When the key last came back from a block, or was first used.
     pub(super) segment: Option<Time>,
-    /// The first send ever.
+    /// The first send ever, and when it was answered if it was served.
     first: Option<Time>,
+    first_answered: Option<Time>,
     /// The first send since the pace last changed.
     changed: Option<Time>,
     /// Refused, and not accepted since.
@@ -35,16 +31,9 @@ pub(super) struct Evidence {
 }
 
 impl Evidence {
-    /// Whether this send came after the anchor for certain.
-    pub(super) fn is_after_anchor(&self, sent: Time) -> bool {
-        self.anchor.is_some() && sent > self.overtaking_until
-    }
-
     /// What was accepted after the anchor, or ever, and before `moment`.
     pub(super) fn accepted_before(&self, moment: Time) -> f64 {
-        let from = self
-            .anchor
-            .map_or(0.0, |_| self.sends.until(self.overtaking_until));
+        let from = self.anchor.map_or(0.0, |anchor| self.sends.until(anchor));
         (self.sends.before(moment) - from).max(0.0)
     }
 
@@ -56,7 +45,7 @@ impl Evidence {
 
     /// What was accepted before the block began, ever.
     pub(super) fn held(&self) -> f64 {
-        self.sends.until(self.held_until)
+        self.sends.until(self.block_began)
     }
 
     /// The first send that a window would count which was used up when the block began. No window
@@ -65,6 +54,17 @@ impl Evidence {
         let start = self.segment.unwrap_or(moment);
         let oldest = self.sends.reach_back(credit, self.block_began);
         oldest.map_or(start, |(oldest, _)| oldest.max(start))
+    }
+
+    /// When this send arrived, as far as the first answer tells: it takes as much longer than the
+    /// `usual` one as the first connection took to open, and nothing arrives before that.
+    pub(super) fn arrival(&self, sent: Time, usual: Option<f64>) -> Time {
+        let (Some(first), Some(answered), Some(usual)) = (self.first, self.first_answered, usual)
+        else {
+            return sent;
+        };
+        let late = (answered.secs_since(first) - usual).clamp(0.0, LATEST_ARRIVAL);
+        sent.max(first.plus_secs(late))
     }
 
     /// The lowest rate that can have accepted what was, up to a refusal at `refused`: the level was
@@ -91,7 +91,7 @@ impl Evidence {
     /// number that it rests on.
     pub(super) fn low_until(&self, jitter: f64, heard: Time) -> Option<(f64, f64)> {
         let anchor = self.anchor?;
-        let accepted = self.sends.until(heard) - self.sends.until(self.overtaking_until);
+        let accepted = self.sends.until(heard) - self.sends.until(anchor);
         let (_, last) = self.sends.reach_back(1.0, heard + TICK_AFTER)?;
         let span = last.secs_since(anchor) + jitter;
         Some(((accepted - 1.0) / span.max(TICK), accepted))
@@ -118,15 +118,12 @@ impl Evidence {
         self.changed = None;
     }
 
-    /// Starts counting anew at a refusal of what was sent at `refused`, which those sent less than
-    /// `overtaking` seconds later may have overtaken.
-    pub(super) fn take_anchor(&mut self, refused: Time, pace: f64, overtaking: f64) {
+    /// Starts counting anew at a refusal of what was sent at `refused`.
+    pub(super) fn take_anchor(&mut self, refused: Time, pace: f64) {
         if self.anchor.is_none() || self.accepted_before(refused) >= 1.0 {
             self.block_began = refused;
-            self.held_until = refused.plus_secs(overtaking);
         }
         self.anchor = Some(refused);
-        self.overtaking_until = refused.plus_secs(overtaking);
         self.steady_since = None;
         self.slowest = pace;
         self.blocked = true;
@@ -159,6 +156,13 @@ impl Evidence {
         self.sends.push(1.0, now);
     }
 
+    /// What was sent at `sent` was served.
+    pub(super) fn on_served(&mut self, sent: Time, now: Time) {
+        if self.first == Some(sent) {
+            self.first_answered.get_or_insert(now);
+        }
+    }
+
     /// A send of before turned out refused.
     pub(super) fn on_refused(&mut self, sent: Time) {
         self.sends.undo(1.0, sent);
@@ -169,6 +173,8 @@ impl Evidence {
 pub(super) const TICK: f64 = 1e-3;
 /// The same as a duration: what was sent at a moment is before the next.
 const TICK_AFTER: std::time::Duration = std::time::Duration::from_nanos(1);
+/// In seconds: opening a connection takes no longer, and an answer that does was slow itself.
+const LATEST_ARRIVAL: f64 = 0.1;
 /// In periods of the pace: a longer pause is no pace.
 const STALL: f64 = 2.5;
 
@@ -181,18 +187,13 @@ mod tests {
     }
 
     #[test]
-    fn what_may_have_overtaken_a_refusal_counts_as_from_before_it() {
+    fn what_is_sent_while_the_first_connection_opens_arrives_with_the_first() {
         let mut evidence = Evidence::default();
-        let mut last = None;
-        for sent in [0, 1, 2, 4, 6, 30] {
-            evidence.on_sent(f64::INFINITY, last, at(sent));
-            last = Some(at(sent));
-        }
-        evidence.on_refused(at(2));
-        evidence.take_anchor(at(2), 100.0, 0.01);
-        assert_eq!(evidence.accepted_before(at(20)), 0.0);
-        assert_eq!(evidence.accepted_before(at(40)), 1.0);
-        assert_eq!(evidence.held(), 4.0);
-        assert!(!evidence.is_after_anchor(at(6)) && evidence.is_after_anchor(at(30)));
+        evidence.on_sent(f64::INFINITY, None, at(10));
+        assert_eq!(evidence.arrival(at(20), Some(0.1)), at(20), "no answer yet");
+        evidence.on_served(at(10), at(150));
+        assert_eq!(evidence.arrival(at(10), Some(0.1)), at(50));
+        assert_eq!(evidence.arrival(at(20), Some(0.1)), at(50));
+        assert_eq!(evidence.arrival(at(70), Some(0.1)), at(70));
     }
 }

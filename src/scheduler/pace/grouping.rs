@@ -54,7 +54,7 @@ impl Learned {
         let to = self.brackets[like].pace;
         let track = &mut self.keys[key];
         track.bracket = like;
-        track.evidence.take_anchor(sent, to, scene.timing.jitter());
+        track.evidence.take_anchor(sent, to);
         track.cut = Some(now);
         track.backoff = to.recip();
         track.next = now.plus_secs(track.backoff);

@@ -179,7 +179,9 @@ impl Learned {
     ) -> Option<Changed> {
         self.budget.earn();
         self.on_test_served(key.index(), stamp.at, now);
-        self.track(key).denied = 0;
+        let track = self.track(key);
+        track.denied = 0;
+        track.evidence.on_served(stamp.at, now);
         let may_try = self.may_try(key.index(), now);
         if let Some(window) = &mut self.brackets[self.keys[key.index()].bracket].window {
             let sends = &self.keys[key.index()].evidence.sends;

@@ -152,7 +152,7 @@ impl Learned {
         let from = bracket.pace;
         let to = window.rate();
         bracket.pace = to;
-        track.evidence.take_anchor(sent, to, jitter);
+        track.evidence.take_anchor(sent, to);
         track.cut = Some(now);
         track.next = now.plus_secs(hint.map_or(0.0, |hint| hint.seconds));
         match again {
@@ -283,7 +283,7 @@ impl Learned {
         let track = &mut self.keys[case.key];
         // Paced sends are apart. Those of a first burst are not, but what of it was served is the only
         // sign that not all are refused: of a path that always is, too.
-        track.evidence.take_anchor(case.sent, pace, 0.0);
+        track.evidence.take_anchor(case.sent, pace);
         track.cut = Some(now);
         if let Some(hint) = hint.filter(|hint| !hint.coarse) {
             track.next = track.next.max(now.plus_secs(hint.seconds));
