@@ -280,7 +280,7 @@ impl Scheduler {
         until: Time,
         now: Time,
     ) -> Option<u32> {
-        if self.settings.mode != Mode::Enforce || !self.queue.may_stay_shut(lane) {
+        if self.settings.mode != Mode::Enforce || !self.queue.has_lanes() {
             return None;
         }
         let id = self.queue.lane_at(lane).id;
@@ -422,7 +422,7 @@ mod tests {
     use super::*;
     use crate::config::Settings;
     use crate::feedback::{self, Profile};
-    use crate::scheduler::events::{Ask, Outcome, Verdict};
+    use crate::scheduler::events::{Ask, Outcome, Priority, Verdict};
 
     fn served(spent: bool) -> Outcome {
         let mut headers = HeaderMap::new();
@@ -437,9 +437,21 @@ mod tests {
         Outcome::Answered(feedback)
     }
 
+    /// Who asks: whose, and how urgent it is.
+    #[derive(Clone, Copy, Debug)]
+    enum Who {
+        Nobody,
+        /// Every bucket has a tenant of its own.
+        OnePerBucket,
+        /// Three tenants wait in every bucket.
+        Everywhere,
+        /// Of every bucket one ask is of a person, and two are not.
+        Classes,
+    }
+
     /// What the dearest event takes while `buckets` buckets wait, each with three asks: comparisons
     /// and questions to the gates.
-    fn dearest(buckets: u32, spent: bool) -> u64 {
+    fn dearest(buckets: u32, spent: bool, who: Who) -> u64 {
         let settings = Settings {
             max_concurrency: Some(4),
             max_wait: None,
@@ -447,7 +459,14 @@ mod tests {
         };
         let mut scheduler = Scheduler::new(settings, &[], 1).expect("the settings are sound");
         for n in 0..3 * buckets {
-            let ask = Ask::new().bucket(format!("bucket {}", n % buckets));
+            let (bucket, place) = (n % buckets, n / buckets);
+            let mut ask = Ask::new().bucket(format!("bucket {bucket}"));
+            match who {
+                Who::Nobody => {}
+                Who::OnePerBucket => ask = ask.tenant(format!("tenant {bucket}")),
+                Who::Everywhere => ask = ask.tenant(format!("tenant {place}")),
+                Who::Classes => ask = ask.priority(Priority([10, 50, 85][place as usize])),
+            }
             let now = Time::from_nanos(u64::from(n));
             scheduler.submit(ask, now).expect("there is room");
         }
@@ -478,8 +497,18 @@ mod tests {
     #[test]
     fn a_decision_among_two_thousand_buckets_costs_a_logarithm() {
         for spent in [false, true] {
-            let (few, many) = (dearest(20, spent), dearest(2_000, spent));
-            assert!(many <= 3 * few.max(100), "{few} {many} spent: {spent}");
+            for who in [
+                Who::Nobody,
+                Who::OnePerBucket,
+                Who::Everywhere,
+                Who::Classes,
+            ] {
+                let [few, many] = [20, 2_000].map(|buckets| dearest(buckets, spent, who));
+                assert!(
+                    many <= 3 * few.max(100),
+                    "{few} {many} {who:?} spent: {spent}"
+                );
+            }
         }
     }
 }

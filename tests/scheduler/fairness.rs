@@ -4,9 +4,9 @@ use std::collections::BTreeMap;
 
 use paceline::scheduler::Presence;
 use paceline::scheduler::events::{Refusal, Ticket};
-use paceline::{Ask, Cost, Priority, Time};
+use paceline::{Ask, Cost, Priority, Replay, Time};
 
-use crate::support::machine::{Machine, at, fingerprint};
+use crate::support::machine::{Machine, answer, at, fingerprint, served};
 use crate::support::service::{Service, fixed, percentile};
 
 #[test]
@@ -65,16 +65,106 @@ fn a_queue_below_that_spreads_over_buckets_holds_nobody_up_either() {
     let mut longest = 0.0_f64;
     for second in 1..250 {
         service.run(f64::from(second), |_, _| {});
-        let person = service.machine.submit(Ask::new().priority(Priority::HIGH));
+        // One in either bucket once stood behind its old asks, which all those of the other preceded.
+        let mut person = Ask::new().priority(Priority::HIGH);
+        if let Some(bucket) = [None, Some("a"), Some("b")][second as usize % 3] {
+            person = person.bucket(bucket);
+        }
+        let person = service.machine.submit(person);
         let since = service.machine.now;
+        let mut waited = None;
         service.run(f64::from(second) + 0.9, |machine, ticket| {
             if ticket == person {
-                longest = longest.max(machine.now.secs_since(since));
+                waited = Some(machine.now.secs_since(since));
             }
         });
+        longest = longest.max(waited.unwrap_or(f64::INFINITY));
         assert!(service.machine.scheduler.depth().0 >= 3_000);
     }
     assert!(longest <= 0.2 + 1e-9, "{longest}");
+}
+
+#[test]
+fn people_that_come_to_many_buckets_wait_in_none_for_what_is_old_there() {
+    // They want two thirds of what there is. Asks of the background have waited in every bucket for longer
+    // than there are points between: one that went before each of people would double that.
+    let mut service = Service::new(fixed(1, &["1/100ms"]), 1, 0.05);
+    let ask = |n: u32| Ask::new().bucket(format!("bucket {n}"));
+    for n in 0..2_400 {
+        let below = ask(n % 600).priority(Priority::BACKGROUND);
+        service.machine.submit(below);
+    }
+    let mut longest = 0.0_f64;
+    let mut people = BTreeMap::new();
+    for tick in 0..1_000 {
+        service.run(80.0 + 0.15 * f64::from(tick), |machine, ticket| {
+            if let Some(since) = people.remove(&ticket) {
+                longest = longest.max(machine.now.secs_since(since));
+            }
+        });
+        let person = ask(tick * 7 % 600).priority(Priority::HIGH);
+        people.insert(service.machine.submit(person), service.machine.now);
+    }
+    assert!(longest <= 0.2 + 1e-9, "{longest}");
+    assert!(people.len() <= 1, "{people:?}");
+}
+
+#[test]
+fn who_waits_behind_people_at_a_busy_key_has_turns_though_others_below_go_freely_elsewhere() {
+    // People want twice what the first key has; the second serves the background alone.
+    let mut service = Service::new(fixed(1, &["1/100ms"]), 2, 0.05);
+    let ask = |priority| Ask::new().priority(priority);
+    let [busy, free] = [fingerprint(1), fingerprint(2)];
+    for _ in 0..4_000 {
+        service.machine.submit(ask(Priority::BACKGROUND).pin(free));
+    }
+    let below = ask(Priority::BACKGROUND).pin(busy);
+    let below: Vec<_> = (0..10)
+        .map(|_| service.machine.submit(below.clone()))
+        .collect();
+    let mut turns = Vec::new();
+    for tick in 0..3_500 {
+        for _ in 0..2 {
+            service.machine.submit(ask(Priority::HIGH).pin(busy));
+        }
+        service.run(0.1 * f64::from(tick + 1), |machine, ticket| {
+            if below.contains(&ticket) {
+                turns.push(machine.now.as_secs_f64());
+            }
+        });
+    }
+    let mut last = 0.0;
+    for turn in &turns {
+        assert!((74.8..=75.5).contains(&(turn - last)), "{turns:?}");
+        last = *turn;
+    }
+    assert_eq!(turns.len(), 4, "{turns:?}");
+}
+
+#[test]
+fn asks_below_that_come_back_one_by_one_have_one_turn_for_all_and_not_one_each() {
+    // Sent in a quiet minute, they failed and return after 75 s and more of people.
+    let mut machine = Machine::new(fixed(64, &["1/100ms"]), 1);
+    let below = Ask::new().priority(Priority::BACKGROUND);
+    let below = below.replay(Replay::Always);
+    let below: Vec<_> = (0..40).map(|_| machine.submit(below.clone())).collect();
+    for _ in &below {
+        let ticket = machine.next_grant().expect("a grant").ticket;
+        let waits = machine.settle(ticket, &answer(500, &[("retry-after", "100")], ""));
+        assert!(waits);
+    }
+    machine.now = at(90.0);
+    for _ in 0..1_000 {
+        machine.submit(Ask::new().priority(Priority::HIGH));
+    }
+    let mut turns = 0;
+    while machine.now < at(150.0) {
+        let ticket = machine.next_grant().expect("a grant").ticket;
+        turns += usize::from(below.contains(&ticket));
+        let _: bool = machine.settle(ticket, &served());
+    }
+    // The last one before was sent at 4 s.
+    assert_eq!(turns, 1);
 }
 
 #[test]

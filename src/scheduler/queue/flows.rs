@@ -17,7 +17,6 @@ use smallvec::SmallVec;
 use super::super::events::{Cost, Name, Priority};
 use super::super::explain::{ClassDepth, TenantDepth};
 use super::super::time::Time;
-use super::lane::Oldest;
 use super::order::{Age, Turn};
 use super::presence::{Presence, Roll};
 
@@ -128,30 +127,22 @@ impl Flows {
         }
     }
 
-    /// An ask of the flow begins to wait in a lane. Its turn, if it is the first.
-    pub(super) fn enter(&mut self, flow: u32) -> Option<Turn> {
+    /// An ask of the flow begins to wait in a lane.
+    pub(super) fn enter(&mut self, flow: u32) {
         let state = &mut self.flows[flow as usize];
         state.waiting += 1;
         if state.waiting > 1 {
-            return None;
+            return;
         }
         let served = self.served.iter().find(|&&(class, _)| class == state.class);
         state.tag = state.tag.max(served.map_or(0, |&(_, tag)| tag));
         self.turns += 1;
         state.turn = self.turns;
-        Some(self.turn(flow))
     }
 
-    /// An ask of the flow waits in a lane no longer. Its turn, if it was the last.
-    pub(super) fn leave(&mut self, flow: u32) -> Option<Turn> {
-        let state = &mut self.flows[flow as usize];
-        state.waiting -= 1;
-        (state.waiting == 0).then(|| self.turn(flow))
-    }
-
-    /// Whether any ask of the flow waits in a lane.
-    pub(super) fn is_waiting(&self, flow: u32) -> bool {
-        self.flows[flow as usize].waiting > 0
+    /// An ask of the flow waits in a lane no longer.
+    pub(super) fn leave(&mut self, flow: u32) {
+        self.flows[flow as usize].waiting -= 1;
     }
 
     /// One of the flow waits more, or one less, wherever it does.
@@ -171,15 +162,19 @@ impl Flows {
         flows.filter(|&flow| self.flows[flow as usize].queued > 0)
     }
 
-    /// The oldest ask of the flow in a lane has changed.
-    pub(super) fn on_oldest(&mut self, flow: u32, lane: u32, oldest: Oldest) {
+    /// Puts a lane into the list of a flow. Its turn, if it had none there.
+    pub(super) fn link(&mut self, flow: u32, age: Age, lane: u32) -> Option<Turn> {
         let heads = &mut self.flows[flow as usize].heads;
-        if let Some(now) = oldest.now {
-            heads.insert((now, lane));
-        }
-        if let Some(before) = oldest.before {
-            heads.remove(&(before, lane));
-        }
+        let is_first = heads.is_empty();
+        heads.insert((age, lane));
+        is_first.then(|| self.turn(flow))
+    }
+
+    /// Takes a lane out of the list of a flow. Its turn, if that was the last.
+    pub(super) fn unlink(&mut self, flow: u32, age: Age, lane: u32) -> Option<Turn> {
+        let heads = &mut self.flows[flow as usize].heads;
+        let was_last = heads.remove(&(age, lane)) && heads.is_empty();
+        was_last.then(|| self.turn(flow))
     }
 
     /// The order of a flow.
@@ -194,10 +189,6 @@ impl Flows {
 
     pub(super) fn flow(&self, flow: u32) -> &Flow {
         &self.flows[flow as usize]
-    }
-
-    pub(super) fn heads_mut(&mut self, flow: u32) -> &mut BTreeSet<(Age, u32)> {
-        &mut self.flows[flow as usize].heads
     }
 
     /// How many wait in each class, the highest first, and of each tenant, the most first.

@@ -41,8 +41,8 @@ pub(crate) struct Lane {
     pub(super) shut: Option<Closed>,
     /// Its head has changed since its gates were asked.
     pub(super) is_fresh: bool,
-    /// Where it stands among the open lanes: the class and the due of its head.
-    pub(super) listed: Option<(u8, i64)>,
+    /// Where it stands among the open lanes: in the classes that wait in it, by the oldest ask of each.
+    pub(super) listed: SmallVec<[(u8, i64); 2]>,
     /// Where it stands among those with deadlines.
     pub(super) hopeless: Time,
     /// Tenants in whose lists it was met while it was shut, and is not any more.
@@ -53,10 +53,13 @@ pub(crate) struct Lane {
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Closed {
     pub(super) why: Shut,
-    /// Only its own bucket, in this ledger, can open it sooner; else anything that happens may.
+    /// Only its own bucket, in this ledger, can open it sooner for the head that was asked; else
+    /// anything that happens may.
     pub(super) by_bucket: Option<u32>,
     /// When its gates were asked.
     pub(super) at: Time,
+    /// How many were granted before.
+    pub(super) grants: u64,
 }
 
 /// The waiting asks of one priority.
@@ -67,8 +70,9 @@ struct Class {
     oldest: BTreeSet<Age>,
     /// Each tenant's own, by age.
     asks: HashMap<u32, BTreeSet<Age>>,
-    /// When one of it was granted last, in nanoseconds.
-    served: i64,
+    /// When it was first granted in another lane while this one was shut, since one of it was granted
+    /// in this, in nanoseconds: from then on it waits for a turn of its own here.
+    missed: Option<i64>,
 }
 
 /// The oldest ask of a tenant in a lane has changed.
@@ -87,17 +91,37 @@ impl Lane {
             members: 0,
             shut: None,
             is_fresh: false,
-            listed: None,
+            listed: SmallVec::new(),
             hopeless: Time::NEVER,
             unlinked: SmallVec::new(),
         }
     }
 
-    /// The class that has waited longest for a turn, its head start included, and when it is due. Of
-    /// that class it is the turn of a tenant, and of that tenant the oldest ask is the head.
-    pub(super) fn head_class(&self) -> Option<(u8, i64)> {
-        let class = self.classes.iter().min_by_key(|class| class.due())?;
-        Some((class.priority, class.due()))
+    /// The classes that wait in it, and when the oldest ask of each was submitted.
+    pub(super) fn classes(&self) -> SmallVec<[(u8, i64); 2]> {
+        let classes = self.classes.iter();
+        let oldest = classes.filter_map(|class| Some((class.priority, class.submitted()?)));
+        oldest.collect()
+    }
+
+    /// When the oldest ask of a class was submitted.
+    pub(super) fn oldest(&self, priority: u8) -> Option<i64> {
+        self.class(priority)?.submitted()
+    }
+
+    /// A class below the one whose turn it is that has missed its own, and was due before.
+    pub(super) fn owed(&self, place: (i64, u8)) -> Option<u8> {
+        let below = self.classes.iter().filter(|class| class.priority < place.1);
+        let owed = below.filter_map(|class| Some((class.due_here()?, class.priority)));
+        let owed = owed.min().filter(|&owed| owed < place)?;
+        Some(owed.1)
+    }
+
+    /// A class was granted in another lane, at this moment in nanoseconds, while this one was shut.
+    pub(super) fn on_missed(&mut self, priority: u8, at: i64) {
+        if let Some(class) = self.class_mut(priority) {
+            class.missed.get_or_insert(at);
+        }
     }
 
     /// The tenants that wait in a class, each with its oldest ask.
@@ -107,12 +131,6 @@ impl Lane {
             let asks = class.asks.iter();
             asks.filter_map(|(&flow, asks)| Some((flow, *asks.first()?)))
         })
-    }
-
-    /// Whether all that wait are one tenant's and of one class: then its head changes only when
-    /// somebody comes or goes.
-    pub(super) fn is_of_one_tenant(&self) -> bool {
-        matches!(self.classes.as_slice(), [class] if class.asks.len() == 1)
     }
 
     /// The moment before which it surely stays shut.
@@ -138,6 +156,11 @@ impl Lane {
         classes.find(|class| class.priority == priority)
     }
 
+    fn class_mut(&mut self, priority: u8) -> Option<&mut Class> {
+        let mut classes = self.classes.iter_mut();
+        classes.find(|class| class.priority == priority)
+    }
+
     pub(super) fn enter(&mut self, priority: u8, flow: u32, age: Age) -> Option<Oldest> {
         let index = match self
             .classes
@@ -150,7 +173,7 @@ impl Lane {
                     priority,
                     oldest: BTreeSet::new(),
                     asks: HashMap::new(),
-                    served: i64::MIN,
+                    missed: None,
                 });
                 self.classes.len() - 1
             }
@@ -199,22 +222,22 @@ impl Lane {
         Some(Oldest { before, now })
     }
 
-    /// One of a class was granted, at this moment in nanoseconds.
-    pub(super) fn on_granted(&mut self, priority: u8, now: i64) {
-        let mut classes = self.classes.iter_mut();
-        if let Some(class) = classes.find(|class| class.priority == priority) {
-            class.served = now;
+    /// One of a class was granted.
+    pub(super) fn on_granted(&mut self, priority: u8) {
+        if let Some(class) = self.class_mut(priority) {
+            class.missed = None;
         }
     }
 }
 
 impl Class {
-    fn due(&self) -> i64 {
-        let submitted = self
-            .oldest
-            .first()
-            .map_or(i64::MAX, |oldest| oldest.submitted);
-        due(submitted.max(self.served), self.priority)
+    fn submitted(&self) -> Option<i64> {
+        self.oldest.first().map(|oldest| oldest.submitted)
+    }
+
+    /// When it is its turn in this lane, if it missed one.
+    fn due_here(&self) -> Option<i64> {
+        Some(due(self.submitted()?.max(self.missed?), self.priority))
     }
 }
 

@@ -3,7 +3,8 @@
 //! Asks wait in lanes (what shares its gates: a bucket, and a key where the ask is pinned to one).
 //! Within a lane nobody passes the head; lanes do not hold each other up. Classes of priority go by
 //! how long they have waited for a turn, with a head start of a second per point: strict priority, in
-//! which a class that is passed over for as many seconds as there are points between has one grant.
+//! which a class that is passed over for as many seconds as there are points between has one grant,
+//! however many lanes and tenants it waits in: in turn among those.
 //! Within a class tenants have fair shares, and within a tenant it is first come first served.
 //! Everything is kept in balanced trees, so every operation is O(log n).
 
@@ -51,6 +52,8 @@ pub(crate) struct SlotQueue {
     waiting: usize,
     /// Each class that ever had asks; a handful.
     classes: SmallVec<[Class; 4]>,
+    /// How many were granted so far.
+    grants: u64,
     bound: usize,
     seq: u64,
 }
@@ -70,6 +73,7 @@ impl SlotQueue {
             express: None,
             waiting: 0,
             classes: SmallVec::new(),
+            grants: 0,
             bound,
             seq: 0,
         }
@@ -290,11 +294,6 @@ impl SlotQueue {
         self.lanes.len() > 1
     }
 
-    /// Whether one of several lanes may stay shut whatever happens elsewhere: its head stays.
-    pub(crate) fn may_stay_shut(&self, lane: u32) -> bool {
-        self.has_lanes() && self.lanes[lane as usize].is_of_one_tenant()
-    }
-
     /// Takes a waiting ticket out of its lane: it has been granted.
     pub(crate) fn take(&mut self, ticket: Ticket, attempt: u32, now: Time) {
         self.leave(ticket.slot);
@@ -303,9 +302,7 @@ impl SlotQueue {
         let (flow, cost, lane, priority) = (entry.flow, entry.cost, entry.lane, entry.priority);
         self.move_flow(flow, |flows| flows.charge(flow, &cost, now));
         let now = i64::try_from(now.as_nanos()).unwrap_or(i64::MAX);
-        self.lanes[lane as usize].on_granted(priority.0, now);
-        self.list(lane);
-        self.class_mut(priority.0).served = now;
+        self.on_granted(priority.0, lane, now);
     }
 
     /// Puts a ticket whose attempt has ended back in its old place, out of the queue until
@@ -435,11 +432,9 @@ impl SlotQueue {
         let entry = &mut self.entries[slot as usize];
         entry.place = Place::Waiting;
         let (class, flow, lane, age) = (entry.priority.0, entry.flow, entry.lane, entry.age(slot));
-        if let Some(turn) = self.flows.enter(flow) {
-            self.on_turn(class, None, Some(turn));
-        }
+        self.flows.enter(flow);
         if let Some(oldest) = self.lanes[lane as usize].enter(class, flow, age) {
-            self.flows.on_oldest(flow, lane, oldest);
+            self.on_oldest(flow, lane, oldest);
         }
         self.on_head(lane);
     }
@@ -448,11 +443,9 @@ impl SlotQueue {
         let entry = &self.entries[slot as usize];
         let (class, flow, lane, age) = (entry.priority.0, entry.flow, entry.lane, entry.age(slot));
         if let Some(oldest) = self.lanes[lane as usize].leave(class, flow, age) {
-            self.flows.on_oldest(flow, lane, oldest);
+            self.on_oldest(flow, lane, oldest);
         }
-        if let Some(turn) = self.flows.leave(flow) {
-            self.on_turn(class, Some(turn), None);
-        }
+        self.flows.leave(flow);
         self.on_head(lane);
     }
 
@@ -496,16 +489,6 @@ impl SlotQueue {
         } else {
             class.waiting -= 1;
             self.waiting -= 1;
-        }
-    }
-
-    /// Changes the turn of a flow.
-    fn move_flow(&mut self, flow: u32, change: impl FnOnce(&mut Flows)) {
-        let from = self.flows.turn(flow);
-        change(&mut self.flows);
-        if self.flows.is_waiting(flow) {
-            let (to, class) = (self.flows.turn(flow), self.flows.flow(flow).class);
-            self.on_turn(class, Some(from), Some(to));
         }
     }
 }
@@ -771,7 +754,7 @@ mod tests {
                 queue.settle();
                 if random.random_bool(0.4) {
                     let ticket = waiting.swap_remove(random.random_range(0..waiting.len()));
-                    queue.take(ticket, 0, Time::START);
+                    queue.take(ticket, 0, at(f64::from(random.random_range(0..50))));
                     if random.random_bool(0.5) {
                         queue.put_back(ticket, Time::START, at(9.0));
                         waiting.push(ticket);

@@ -101,12 +101,17 @@ impl SlotQueue {
     }
 
     /// The gates of a lane's head are shut. `by_bucket` is the ledger of its bucket where nothing
-    /// else can open them sooner.
+    /// else can open them sooner: then the lane stays shut whoever else's turn it is meanwhile, as
+    /// nobody passes a head.
     pub(crate) fn shut(&mut self, index: u32, why: Shut, by_bucket: Option<u32>, now: Time) {
         let lane = &mut self.lanes[index as usize];
         lane.is_fresh = false;
-        let at = now;
-        lane.shut = Some(Closed { why, by_bucket, at });
+        lane.shut = Some(Closed {
+            why,
+            by_bucket,
+            at: now,
+            grants: self.grants,
+        });
         if why.until != Time::NEVER {
             self.shut.until.insert((why.until, index));
         }
@@ -129,12 +134,7 @@ impl SlotQueue {
         if let Some(bucket) = shut.by_bucket {
             self.shut.by_bucket.remove(&(bucket, index));
         }
-        for flow in std::mem::take(&mut lane.unlinked) {
-            let class = self.flows.flow(flow).class;
-            if let Some(age) = lane.oldest_of(class, flow) {
-                self.flows.heads_mut(flow).insert((age, index));
-            }
-        }
+        self.on_opened(index, &shut);
         self.list(index);
         self.reckon_hopeless(index);
     }
@@ -179,14 +179,8 @@ impl SlotQueue {
                 continue;
             };
             lane.is_fresh = false;
-            let Some((class, _)) = lane.listed else {
-                continue;
-            };
-            let flows = &self.flows;
-            let heads = self.lanes[index as usize].tenants(class);
-            let head = heads.min_by_key(|&(flow, _)| flows.turn(flow));
-            if let Some((_, age)) = head {
-                return Some((index, self.ticket(age.slot)));
+            if let Some(head) = self.open_head(index) {
+                return Some((index, head));
             }
         }
         None
