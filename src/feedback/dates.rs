@@ -65,14 +65,13 @@ fn plain(text: &[u8; 20]) -> Option<Plain> {
     let date = pairs(date, b"0000-00-")?;
     let time = pairs(time, b"00T00:00")?;
     let seconds = pairs(&seconds, b":00Z\0\0\0\0")?;
-    let field = |pairs: u64, at: u32| (pairs >> (8 * at)) as u32 & 0xff;
     Some(Plain {
-        year: field(date, 0) * 100 + field(date, 2),
-        month: field(date, 5),
-        day: field(time, 0),
-        hour: field(time, 3),
-        minute: field(time, 6),
-        second: field(seconds, 1),
+        year: pair(date, 0) * 100 + pair(date, 2),
+        month: pair(date, 5),
+        day: pair(time, 0),
+        hour: pair(time, 3),
+        minute: pair(time, 6),
+        second: pair(seconds, 1),
     })
 }
 
@@ -85,6 +84,12 @@ fn pairs(text: &[u8; 8], form: &[u8; 8]) -> Option<u64> {
     // The top bit of a byte that is no digit, or not as the form has it, is set by the sum.
     let over = digits.wrapping_add(u64::from_le_bytes(zeros)) | digits;
     (over & 0x8080_8080_8080_8080 == 0).then(|| digits * 10 + (digits >> 8))
+}
+
+/// The number of two digits that begins at a byte.
+#[inline]
+fn pair(pairs: u64, at: u32) -> u32 {
+    (pairs >> (8 * at)) as u32 & 0xff
 }
 
 /// A date in one of the three forms of HTTP, or as JavaScript prints it, in seconds since 1970.
@@ -217,16 +222,8 @@ fn zone(text: &[u8]) -> Option<i64> {
 
 /// `12:01:30` on a day
 fn time(days: i64, text: &[u8]) -> Option<i64> {
-    let text = text.first_chunk::<8>()?;
-    if text[2] != b':' || text[5] != b':' {
-        return None;
-    }
-    clock(
-        days,
-        number(&text[..2])?,
-        number(&text[3..5])?,
-        number(&text[6..])?,
-    )
+    let pairs = pairs(text.first_chunk::<8>()?, b"00:00:00")?;
+    clock(days, pair(pairs, 0), pair(pairs, 3), pair(pairs, 6))
 }
 
 #[inline]
@@ -265,14 +262,21 @@ fn longest(year: u32, month: u32) -> u32 {
 }
 
 fn month(name: &[u8]) -> Option<u32> {
-    const MONTHS: [&[u8; 3]; 12] = [
-        b"Jan", b"Feb", b"Mar", b"Apr", b"May", b"Jun", b"Jul", b"Aug", b"Sep", b"Oct", b"Nov",
-        b"Dec",
-    ];
-    MONTHS
-        .iter()
-        .position(|month| *month == name)
-        .map(|at| at as u32 + 1)
+    Some(match name.first_chunk::<3>().filter(|_| name.len() == 3)? {
+        b"Jan" => 1,
+        b"Feb" => 2,
+        b"Mar" => 3,
+        b"Apr" => 4,
+        b"May" => 5,
+        b"Jun" => 6,
+        b"Jul" => 7,
+        b"Aug" => 8,
+        b"Sep" => 9,
+        b"Oct" => 10,
+        b"Nov" => 11,
+        b"Dec" => 12,
+        _ => return None,
+    })
 }
 
 /// Whether this is a weekday, short or long.

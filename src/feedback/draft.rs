@@ -72,6 +72,22 @@ impl<'a> Draft<'a> {
         self.named(key)
     }
 
+    /// Whether it is the draft of a key of the table, and a part of it was not told yet.
+    #[inline]
+    pub(crate) fn lacks(&self, key: &Key<'_>, part: u16) -> bool {
+        self.id != 0 && self.id == key.id && self.seen & part == 0
+    }
+
+    /// Takes what one part's name says of the companions that name nothing.
+    pub(crate) fn learn(&mut self, key: &Key<'a>) {
+        if key.plain && key.window > 0 {
+            self.window = Some(Duration::from_secs(u64::from(key.window)));
+        }
+        if key.plain && !key.scope.is_empty() {
+            self.scope = Cow::Borrowed(key.scope);
+        }
+    }
+
     fn named(&self, key: &Key<'_>) -> bool {
         self.dimension == key.dimension
             && self.plain == key.plain

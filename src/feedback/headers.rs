@@ -17,34 +17,44 @@ use super::wordings;
 pub(crate) fn read<'a>(found: &mut Findings<'a>, vendor: &'static Vendor, headers: &'a HeaderMap) {
     let described = vendor.described;
     for (name, value) in headers {
-        if described && let Some(meaning) = names::described(vendor, name.as_str()) {
-            take(found, vendor, &meaning, value.as_bytes());
-        } else if let Some(meaning) = index::find(vendor, name.as_str()) {
-            take(found, vendor, meaning, value.as_bytes());
-        } else if let Some(meaning) = names::read(vendor, name.as_str()) {
-            take(found, vendor, &meaning, value.as_bytes());
-        }
-    }
-}
-
-fn take<'a>(
-    found: &mut Findings<'a>,
-    vendor: &'static Vendor,
-    meaning: &Meaning<'a>,
-    value: &'a [u8],
-) {
-    // Clients strip the blanks around a value; whoever reads a file may not have.
-    let value = trim(value);
-    let now = found.tally.now;
-    match meaning {
-        Meaning::Part(key, part) => {
+        let name = name.as_str();
+        let by_name;
+        let meaning = if described && let Some(meaning) = names::described(vendor, name) {
+            by_name = meaning;
+            &by_name
+        } else if let Some(meaning) = index::find(vendor, name) {
+            meaning
+        } else if let Some(meaning) = names::read(vendor, name) {
+            by_name = meaning;
+            &by_name
+        } else {
+            continue;
+        };
+        // Clients strip the blanks around a value; whoever reads a file may not have.
+        let value = trim(value.as_bytes());
+        if let Meaning::Part(key, part) = meaning {
             let part = match *part {
                 // The vendor's own unit, where the name does not say one.
                 Part::Reset(Unit::Seconds) if key.plain => Part::Reset(vendor.own.reset_unit),
                 part => part,
             };
             found.tally.part(key, part, value, Source::Header);
+        } else {
+            take(found, vendor, meaning, value);
         }
+    }
+}
+
+/// Takes what is no part of a reading.
+fn take<'a>(
+    found: &mut Findings<'a>,
+    vendor: &'static Vendor,
+    meaning: &Meaning<'a>,
+    value: &'a [u8],
+) {
+    let now = found.tally.now;
+    match meaning {
+        Meaning::Part(..) | Meaning::Nothing => {}
         Meaning::Whole(key, form) => {
             let before = found.tally.drafts.len();
             let says = forms::read(&mut found.tally, key, *form, value);
@@ -92,7 +102,6 @@ fn take<'a>(
                 found.costs(*dimension, cost);
             }
         }
-        Meaning::Nothing => {}
     }
 }
 

@@ -43,6 +43,7 @@ impl Index {
         self.search(vendor, name)
     }
 
+    #[inline]
     fn search(
         &'static self,
         vendor: &'static Vendor,

@@ -201,13 +201,10 @@ fn mentions_limit(name: &[u8]) -> bool {
     let Some(last) = name.last_chunk::<8>().filter(|_| name.len() >= SHORTEST) else {
         return false;
     };
-    let eight = |from: usize| name[from..].first_chunk::<8>().map_or(0, marks);
-    let mut any = eight(0) | marks(last);
-    let mut from = 8;
-    while from + 8 < name.len() {
-        any |= eight(from);
-        from += 8;
-    }
+    let (eights, _) = name.as_chunks::<8>();
+    let any = eights
+        .iter()
+        .fold(marks(last), |any, eight| any | marks(eight));
     any != 0
         && name.iter().enumerate().any(|(at, &byte)| {
             byte == b'm' && at >= 2 && name.get(at - 2..at + 3) == Some(b"limit")

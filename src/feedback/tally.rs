@@ -30,6 +30,8 @@ pub(crate) struct Tally<'a> {
     pub(crate) lists: SmallVec<[(Key<'a>, Part, &'a [u8]); 4]>,
     /// What names the readings of a family, and whether it is a bucket's name.
     labels: SmallVec<[(&'a str, Part, &'a str); 2]>,
+    /// Where the last part went.
+    latest: usize,
     /// Some name was told more than once.
     repeats: bool,
     /// How many drafts came from values that hold many.
@@ -44,13 +46,29 @@ impl<'a> Tally<'a> {
             drafts: SmallVec::new(),
             lists: SmallVec::new(),
             labels: SmallVec::new(),
+            latest: 0,
             repeats: false,
             listed: 0,
         }
     }
 
     /// Takes the value of a part; what cannot be read is passed over.
+    // Counts and resets are nearly all that is told, and a call costs as much as reading one.
+    #[inline(always)]
     pub(crate) fn part(&mut self, key: &Key<'a>, part: Part, value: &'a [u8], from: Source) {
+        match part {
+            Part::Limit | Part::Remaining | Part::Used => match count(value) {
+                Some(number) => self.number(key, part, number, from),
+                None if key.plain => self.list(key, part, value),
+                None => {}
+            },
+            Part::Reset(unit) | Part::ResetAfter(unit) => self.reset(key, part, unit, value, from),
+            part => self.other(key, part, value, from),
+        }
+    }
+
+    /// Takes a part that few responses tell.
+    fn other(&mut self, key: &Key<'a>, part: Part, value: &'a [u8], from: Source) {
         match part {
             Part::Bucket | Part::Scope | Part::Reason => {
                 // A name inside a name is that of another reading.
@@ -63,11 +81,6 @@ impl<'a> Tally<'a> {
                 }
             }
             Part::Policy | Part::Item => self.list(key, part, value),
-            Part::Limit | Part::Remaining | Part::Used => match count(value) {
-                Some(number) => self.number(key, part, number, from),
-                None if key.plain => self.list(key, part, value),
-                None => {}
-            },
             Part::GroupedRemaining => {
                 if let Some(number) = grouped(value) {
                     self.number(key, Part::Remaining, number, from);
@@ -79,8 +92,9 @@ impl<'a> Tally<'a> {
                     self.percent(key, number * percent, from);
                 }
             }
-            Part::Reset(unit) | Part::ResetAfter(unit) => self.reset(key, part, unit, value, from),
             Part::ResetDate => self.reset(key, part, Unit::Seconds, value, from),
+            // These were taken where they were told.
+            Part::Limit | Part::Remaining | Part::Used | Part::Reset(_) | Part::ResetAfter(_) => {}
             Part::Window(unit) => {
                 let window = match (count(value), unit) {
                     (Some(number), Unit::Seconds) => seconds(number),
@@ -101,7 +115,7 @@ impl<'a> Tally<'a> {
     }
 
     /// Takes a count.
-    #[inline]
+    #[inline(always)]
     pub(crate) fn number(&mut self, key: &Key<'a>, part: Part, number: f64, from: Source) {
         let bit = match part {
             Part::Limit => LIMIT,
@@ -216,33 +230,36 @@ impl<'a> Tally<'a> {
     }
 
     /// The draft that still lacks a part: the first told under this name, or the next one.
+    #[inline]
     fn draft(&mut self, key: &Key<'a>, bit: u16, from: Source) -> Option<&mut Draft<'a>> {
+        // The parts of one quota mostly follow one another.
+        let again = self
+            .drafts
+            .get(self.latest)
+            .is_some_and(|draft| !self.repeats && draft.lacks(key, bit));
+        if !again {
+            self.latest = self.place(key, bit, from)?;
+        }
+        let draft = self.drafts.get_mut(self.latest)?;
+        draft.seen |= bit;
+        Some(draft)
+    }
+
+    /// The place of the first draft of a name that lacks a part, or of a new one.
+    #[inline(never)]
+    fn place(&mut self, key: &Key<'a>, bit: u16, from: Source) -> Option<usize> {
         let mut known = false;
-        let mut found = self.drafts.len();
-        for (at, draft) in self.drafts.iter().enumerate() {
+        for (at, draft) in self.drafts.iter_mut().enumerate() {
             if draft.is(key) {
                 if draft.seen & bit == 0 {
-                    found = at;
-                    break;
+                    draft.learn(key);
+                    return Some(at);
                 }
                 known = true;
             }
         }
-        let at = if found < self.drafts.len() {
-            found
-        } else {
-            self.repeats |= known;
-            self.push(Draft::new(key, from))?
-        };
-        let draft = &mut self.drafts[at];
-        draft.seen |= bit;
-        if key.plain && key.window > 0 {
-            draft.window = Some(Duration::from_secs(u64::from(key.window)));
-        }
-        if key.plain && !key.scope.is_empty() {
-            draft.scope = Cow::Borrowed(key.scope);
-        }
-        Some(draft)
+        self.repeats |= known;
+        self.push(Draft::new(key, from))
     }
 
     /// Adds a draft, and tells its place, unless there are too many already.
@@ -275,11 +292,9 @@ impl<'a> Tally<'a> {
         }
         self.drafts.retain(|draft| {
             draft.repair();
+            draft.know(own);
             draft.tells() && !(success && draft.empty())
         });
-        for draft in &mut self.drafts {
-            draft.know(own);
-        }
         if self.drafts.len() > 1 {
             self.merge();
         }

@@ -170,16 +170,20 @@ impl Written {
     /// Reads a delay or a moment in any known form. `now` only settles two-digit years.
     #[inline]
     pub(crate) fn read(text: &[u8], now: i64) -> Option<Self> {
-        let text = trim(text);
-        let first = *text.first()?;
-        if first.is_ascii_digit() {
-            if let Some(whole) = small(text) {
-                return Some(Self::Number(Decimal {
-                    whole,
-                    nanos: 0,
-                    places: 0,
-                }));
-            }
+        if let Some(whole) = small(text) {
+            return Some(Self::Number(Decimal {
+                whole,
+                nanos: 0,
+                places: 0,
+            }));
+        }
+        Self::form(trim(text), now)
+    }
+
+    /// Reads what is no short run of digits.
+    #[inline(never)]
+    fn form(text: &[u8], now: i64) -> Option<Self> {
+        if text.first()?.is_ascii_digit() {
             if text.get(4) == Some(&b'-') {
                 let (nanos, grain) = dates::rfc3339(text)?;
                 return Some(Self::Instant(nanos, grain));
@@ -198,7 +202,7 @@ impl Written {
     }
 
     /// The delay that this means for a quota's reset: what is absurd is unknown.
-    #[inline]
+    #[inline(always)]
     pub(crate) fn reset(self, unit: Unit, now: i64) -> Option<Delay> {
         match self {
             Self::Number(decimal) => {
@@ -267,15 +271,16 @@ impl Unit {
 /// A count: digits, perhaps a fraction, perhaps a minus sign.
 #[inline]
 pub(crate) fn count(text: &[u8]) -> Option<f64> {
-    let text = trim(text);
-    if let Some(whole) = small(text) {
-        return Some(whole as f64);
+    match small(text) {
+        Some(whole) => Some(whole as f64),
+        None => fraction(text),
     }
-    fraction(text)
 }
 
-/// A count with a fraction, or a sign.
+/// A count with a fraction, a sign, or blanks around it.
+#[inline(never)]
 fn fraction(text: &[u8]) -> Option<f64> {
+    let text = trim(text);
     let (negative, digits) = match text.split_first() {
         Some((b'-', rest)) => (true, rest),
         _ => (false, text),
