@@ -74,10 +74,11 @@ fn family(name: &str) -> Option<Meaning<'_>> {
     if words.is_empty() {
         return Some(Meaning::Part(plain, Part::Item));
     }
-    let (part, object) = match ends_in_part(words) {
-        Some((part, object)) => (part, object),
-        None => starts_with_part(words)?,
-    };
+    let in_unit = UNITS.iter().find_map(|(end, unit)| {
+        let (part, object) = part(words.strip_suffix(end)?)?;
+        Some((part.of(*unit)?, object))
+    });
+    let (part, object) = in_unit.or_else(|| part(words))?;
     // `limit-user-remaining`: the family says "limit" once more before the object.
     let object = if part == Word::Part(Part::Limit) {
         object
@@ -91,7 +92,7 @@ fn family(name: &str) -> Option<Meaning<'_>> {
     };
     Some(match part {
         Word::Part(part) => Meaning::Part(key, part),
-        Word::Wait => Meaning::Wait(Unit::Seconds),
+        Word::Wait(unit) => Meaning::Wait(unit),
         Word::Cost => Meaning::Cost(key.dimension),
         Word::Nothing => Meaning::Nothing,
     })
@@ -108,6 +109,11 @@ fn split(name: &str) -> Option<(&str, &str)> {
             Some((family, rest.strip_prefix('-')?))
         }
     })
+}
+
+/// The part that words begin or end with, and what they say beside it.
+fn part(words: &str) -> Option<(Word, &str)> {
+    ends_in_part(words).or_else(|| starts_with_part(words))
 }
 
 fn ends_in_part(words: &str) -> Option<(Word, &str)> {
@@ -224,28 +230,39 @@ fn marks(word: &[u8; 8]) -> u64 {
 #[derive(Clone, Copy, Debug, PartialEq)]
 enum Word {
     Part(Part),
-    Wait,
+    Wait(Unit),
     Cost,
     Nothing,
 }
 
+impl Word {
+    /// The same in a unit, if it is a time.
+    const fn of(self, unit: Unit) -> Option<Self> {
+        match self {
+            Self::Part(Part::Reset(_) | Part::ResetAfter(_)) => {
+                Some(Self::Part(Part::ResetAfter(unit)))
+            }
+            Self::Part(Part::Window(_)) => Some(Self::Part(Part::Window(unit))),
+            Self::Wait(_) => Some(Self::Wait(unit)),
+            _ => None,
+        }
+    }
+}
+
+/// What ends the name of a time: its unit. `second` alone is a window.
+const UNITS: [(&str, Unit); 5] = [
+    ("-ms", Unit::Millis),
+    ("-millis", Unit::Millis),
+    ("-milliseconds", Unit::Millis),
+    ("-seconds", Unit::Seconds),
+    ("-minutes", Unit::Minutes),
+];
+
 /// Words for parts; of two that end alike, the longer stands first.
-const WORDS: [(&str, Word); 50] = [
-    (
-        "reset-after-seconds",
-        Word::Part(Part::ResetAfter(Unit::Seconds)),
-    ),
-    ("reset-after-ms", Word::Part(Part::ResetAfter(Unit::Millis))),
-    ("retry-after-seconds", Word::Wait),
-    ("retry-after", Word::Wait),
-    ("retryafter", Word::Wait),
+const WORDS: [(&str, Word); 39] = [
+    ("retry-after", Word::Wait(Unit::Seconds)),
+    ("retryafter", Word::Wait(Unit::Seconds)),
     ("reset-after", Word::Part(Part::ResetAfter(Unit::Seconds))),
-    (
-        "reset-in-seconds",
-        Word::Part(Part::ResetAfter(Unit::Seconds)),
-    ),
-    ("reset-seconds", Word::Part(Part::ResetAfter(Unit::Seconds))),
-    ("reset-in-ms", Word::Part(Part::ResetAfter(Unit::Millis))),
     ("reset-at", Word::Part(Part::Reset(Unit::Seconds))),
     ("resets-at", Word::Part(Part::Reset(Unit::Seconds))),
     ("reset-in", Word::Part(Part::ResetAfter(Unit::Seconds))),
@@ -254,8 +271,7 @@ const WORDS: [(&str, Word); 50] = [
     ("reset-time", Word::Part(Part::ResetDate)),
     ("reset-date", Word::Part(Part::ResetDate)),
     ("resettime", Word::Part(Part::ResetDate)),
-    ("reset-ms", Word::Part(Part::Reset(Unit::Millis))),
-    ("time-reset-ms", Word::Part(Part::ResetAfter(Unit::Millis))),
+    ("time-reset", Word::Part(Part::ResetAfter(Unit::Seconds))),
     ("reset", Word::Part(Part::Reset(Unit::Seconds))),
     ("limit", Word::Part(Part::Limit)),
     ("max", Word::Part(Part::Limit)),
@@ -267,14 +283,7 @@ const WORDS: [(&str, Word); 50] = [
     ("used", Word::Part(Part::Used)),
     ("usage", Word::Part(Part::Used)),
     ("observed", Word::Part(Part::Used)),
-    (
-        "interval-milliseconds",
-        Word::Part(Part::Window(Unit::Millis)),
-    ),
-    ("interval-ms", Word::Part(Part::Window(Unit::Millis))),
-    ("window-ms", Word::Part(Part::Window(Unit::Millis))),
     ("window-sec", Word::Part(Part::Window(Unit::Seconds))),
-    ("window-seconds", Word::Part(Part::Window(Unit::Seconds))),
     ("window", Word::Part(Part::Window(Unit::Seconds))),
     ("period", Word::Part(Part::Window(Unit::Seconds))),
     ("renewalperiod", Word::Part(Part::Window(Unit::Seconds))),
