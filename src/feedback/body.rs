@@ -218,7 +218,9 @@ impl<'a> Reader<'_, 'a> {
                 self.found.evidence.status =
                     Decimal::read(value).and_then(|status| u16::try_from(status.whole).ok());
             }
-            Told::Reasons(reasons) => self.found.reason(reasons, value),
+            Told::Reasons(reasons) => {
+                self.found.reason(reasons, value);
+            }
             Told::Code => self.code_of(value, false, false),
         }
     }

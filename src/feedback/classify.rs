@@ -40,7 +40,8 @@ fn verdict(status: u16, own: &Own, found: &Findings<'_>) -> Option<Says> {
         return Some(Says::Fatal);
     }
     // A size is too large for good; only a 413 may speak of a moment, and says so by a hint.
-    if evidence.oversized && status != 413 && (status >= 400 || own.ok_bodies) {
+    let refused = status >= 400 || own.ok_bodies || evidence.outcome.is_some();
+    if evidence.oversized && status != 413 && refused {
         return Some(Says::Fatal);
     }
     if status < 400 {
@@ -113,9 +114,10 @@ fn verdict(status: u16, own: &Own, found: &Findings<'_>) -> Option<Says> {
 /// A refusal that came with the status of a success.
 fn served(own: &Own, evidence: &Evidence) -> Option<Says> {
     if !own.ok_bodies {
-        return None;
+        return evidence.outcome;
     }
     let told = evidence.code.or(evidence.reason).or(evidence.text);
+    let told = told.or(evidence.guess);
     told.or_else(|| match evidence.status? {
         429 => Some(Says::Rate),
         402 => Some(Says::Funds),

@@ -37,6 +37,8 @@ pub(crate) struct Evidence {
     pub(crate) code: Option<Says>,
     /// A header that names the limit that was hit.
     pub(crate) reason: Option<Says>,
+    /// A header that tells how the call ended, beside a status that says nothing of it.
+    pub(crate) outcome: Option<Says>,
     /// A header that stands on such refusals only.
     pub(crate) shows: Option<Says>,
     /// A sentence.
@@ -113,8 +115,8 @@ impl<'a> Findings<'a> {
         }
     }
 
-    /// What a reason header or a field names.
-    pub(crate) fn reason(&mut self, reasons: &'static [Reason], value: &[u8]) {
+    /// What a reason header or a field names, and what that says of the refusal.
+    pub(crate) fn reason(&mut self, reasons: &'static [Reason], value: &[u8]) -> Option<Says> {
         let value = value.trim_ascii();
         let matches = |reason: &&Reason| match reason.word.strip_prefix('*') {
             Some(end) => value
@@ -123,15 +125,15 @@ impl<'a> Findings<'a> {
                 .is_some_and(|from| value[from..].eq_ignore_ascii_case(end.as_bytes())),
             None => value.eq_ignore_ascii_case(reason.word.as_bytes()),
         };
-        let Some(reason) = reasons.iter().find(matches) else {
-            return;
-        };
+        let reason = reasons.iter().find(matches)?;
         self.evidence.reason = Some(reason.says);
-        let Some(key) = reason.names else { return };
-        self.tally.reason(&key, reason.spent);
-        if reason.resets_with_wait {
-            self.resets_with_wait = Some(key);
+        if let Some(key) = reason.names {
+            self.tally.reason(&key, reason.spent);
+            if reason.resets_with_wait {
+                self.resets_with_wait = Some(key);
+            }
         }
+        Some(reason.says)
     }
 
     /// Adds to what the call cost.

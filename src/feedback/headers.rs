@@ -93,7 +93,10 @@ fn take<'a>(
             found.evidence.code = found.evidence.code.max(says);
             found.evidence.spoke = true;
         }
-        Meaning::Reasons(reasons) => found.reason(reasons, value),
+        Meaning::Reasons(reasons) => {
+            found.reason(reasons, value);
+        }
+        Meaning::Outcome(reasons) => found.evidence.outcome = found.reason(reasons, value),
         Meaning::Message => found.evidence.oversized |= wordings::too_large(value),
         Meaning::Shows(says) => found.evidence.shows = Some(*says),
         Meaning::Cost(dimension) => {

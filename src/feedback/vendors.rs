@@ -158,6 +158,8 @@ pub(crate) enum Meaning<'a> {
     Reasons(&'static [Reason]),
     /// A sentence about the refusal.
     Message,
+    /// How the call ended, whatever the status of the response.
+    Outcome(&'static [Reason]),
     /// What its mere presence on a refusal says.
     Shows(Says),
     /// What this call cost.

@@ -24,8 +24,11 @@ pub(super) static ROWS: &[Vendor] = &[
         name: "azure-cosmos",
         also: &["cosmos-db", "azure-cosmos-db"],
         hosts: &["*.documents.azure.com"],
-        notes: "`x-ms-retry-after-ms`.",
-        headers: &[header("x-ms-retry-after-ms", Meaning::Wait(Unit::Millis))],
+        notes: "`x-ms-retry-after-ms`; `x-ms-request-charge` is what the call cost, in request units.",
+        headers: &[
+            header("x-ms-retry-after-ms", Meaning::Wait(Unit::Millis)),
+            header("x-ms-request-charge", Meaning::Cost(Dimension::Points)),
+        ],
         ..Vendor::NONE
     },
     Vendor {

@@ -163,7 +163,7 @@ pub(super) static ROWS: &[Vendor] = &[
     },
     Vendor {
         name: "intercom",
-        hosts: &["api.intercom.io"],
+        hosts: &["api.intercom.io", "api.*.intercom.io"],
         notes: "Epochs; the limit is per minute and enforced per ten seconds.",
         idempotency: Some("idempotency-key"),
         ..Vendor::NONE

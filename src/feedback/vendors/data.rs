@@ -252,7 +252,7 @@ pub(super) static ROWS: &[Vendor] = &[
     },
     Vendor {
         name: "bybit",
-        hosts: &["api.bybit.com", "api.bytick.com"],
+        hosts: &["*.bybit.com", "api.bytick.com", "api.bybit.nl"],
         notes: "Status 200 with `retCode` 10006; 403 is the address, for ten minutes.",
         own: Own {
             headers: &[
@@ -275,7 +275,7 @@ pub(super) static ROWS: &[Vendor] = &[
     },
     Vendor {
         name: "kucoin",
-        hosts: &["api.kucoin.com"],
+        hosts: &["*.kucoin.com"],
         notes: "Weights; the reset is a delay in milliseconds.",
         own: Own {
             headers: &[
@@ -299,7 +299,7 @@ pub(super) static ROWS: &[Vendor] = &[
     Vendor {
         name: "gate.io",
         also: &["gate"],
-        hosts: &["api.gateio.ws"],
+        hosts: &["*.gateio.ws"],
         notes: "The reset is an epoch, and now while nothing is spent.",
         headers: &[
             limit(
@@ -320,7 +320,7 @@ pub(super) static ROWS: &[Vendor] = &[
     },
     Vendor {
         name: "upbit",
-        hosts: &["api.upbit.com", "sg-api.upbit.com"],
+        hosts: &["*.upbit.com"],
         notes: "`Remaining-Req: group=default; min=1800; sec=29`: only the second counts.",
         own: Own {
             headers: &[header(

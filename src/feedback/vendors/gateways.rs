@@ -33,6 +33,8 @@ pub(super) static ROWS: &[Vendor] = &[
             header("retry-after-ms", Meaning::Wait(Unit::Millis)),
             header("retryafter", Meaning::Wait(Unit::Seconds)),
             wait("x-retry-after"),
+            wait("x-retry-after-seconds"),
+            header("x-retry-after-ms", Meaning::Wait(Unit::Millis)),
             header("x-should-retry", Meaning::ShouldRetry),
         ],
         codes: &[
@@ -185,32 +187,28 @@ pub(super) static ROWS: &[Vendor] = &[
     Vendor {
         name: "grpc",
         notes: "`grpc-status` 8 and 14 with HTTP 200; `grpc-retry-pushback-ms`, negative for never.",
-        own: Own {
-            headers: &[
-                header("grpc-retry-pushback-ms", Meaning::Pushback),
-                header("grpc-message", Meaning::Message),
-                header(
-                    "grpc-status",
-                    Meaning::Reasons(&[
-                        reason("4", Says::Transient),
-                        reason("7", Says::Fatal),
-                        reason("8", Says::Rate),
-                        reason("10", Says::Transient),
-                        reason("13", Says::Transient),
-                        reason("14", Says::Transient),
-                        reason("16", Says::Unauthorized),
-                        reason("3", Says::Fatal),
-                        reason("5", Says::Fatal),
-                        reason("6", Says::Fatal),
-                        reason("9", Says::Fatal),
-                        reason("11", Says::Fatal),
-                        reason("12", Says::Fatal),
-                    ]),
-                ),
-            ],
-            ok_bodies: true,
-            ..Own::NONE
-        },
+        headers: &[
+            header("grpc-retry-pushback-ms", Meaning::Pushback),
+            header("grpc-message", Meaning::Message),
+            header(
+                "grpc-status",
+                Meaning::Outcome(&[
+                    reason("4", Says::Transient),
+                    reason("7", Says::Fatal),
+                    reason("8", Says::Rate),
+                    reason("10", Says::Transient),
+                    reason("13", Says::Transient),
+                    reason("14", Says::Transient),
+                    reason("16", Says::Unauthorized),
+                    reason("3", Says::Fatal),
+                    reason("5", Says::Fatal),
+                    reason("6", Says::Fatal),
+                    reason("9", Says::Fatal),
+                    reason("11", Says::Fatal),
+                    reason("12", Says::Fatal),
+                ]),
+            ),
+        ],
         ..Vendor::NONE
     },
     Vendor {

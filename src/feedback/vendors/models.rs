@@ -38,7 +38,11 @@ pub(super) static ROWS: &[Vendor] = &[
             ),
             tells("Limit {limit}, Requested {cost}", REQUESTS),
         ],
-        own: BY_MODEL,
+        own: Own {
+            // Its word for a lock that was not had in time: its own clients try it again.
+            statuses: &[(409, Says::Transient)],
+            ..BY_MODEL
+        },
         replays: CHAT,
         idempotency: Some("idempotency-key"),
         ..Vendor::NONE
@@ -48,43 +52,49 @@ pub(super) static ROWS: &[Vendor] = &[
         hosts: &["chatgpt.com"],
         notes: "Percentages of two windows, with the window in minutes. A `Retry-After` can be far \
                 shorter than what is left of the spent window.",
+        headers: &[
+            header(
+                "x-codex-primary-used-percent",
+                Meaning::Part(PRIMARY, Part::UsedPercent),
+            ),
+            header(
+                "x-codex-primary-window-minutes",
+                Meaning::Part(PRIMARY, Part::Window(Unit::Minutes)),
+            ),
+            header(
+                "x-codex-primary-reset-after-seconds",
+                Meaning::Part(PRIMARY, Part::ResetAfter(Unit::Seconds)),
+            ),
+            reset("x-codex-primary-reset-at", PRIMARY),
+            header(
+                "x-codex-secondary-used-percent",
+                Meaning::Part(SECONDARY, Part::UsedPercent),
+            ),
+            header(
+                "x-codex-secondary-window-minutes",
+                Meaning::Part(SECONDARY, Part::Window(Unit::Minutes)),
+            ),
+            header(
+                "x-codex-secondary-reset-after-seconds",
+                Meaning::Part(SECONDARY, Part::ResetAfter(Unit::Seconds)),
+            ),
+            reset("x-codex-secondary-reset-at", SECONDARY),
+        ],
         codes: &[
             Code("usage_limit_reached", Says::Quota),
             Code("usage_not_included", Says::Fatal),
         ],
         own: Own {
-            headers: &[
-                header(
-                    "x-codex-primary-used-percent",
-                    Meaning::Part(PRIMARY, Part::UsedPercent),
-                ),
-                header(
-                    "x-codex-primary-window-minutes",
-                    Meaning::Part(PRIMARY, Part::Window(Unit::Minutes)),
-                ),
-                header(
-                    "x-codex-primary-reset-after-seconds",
-                    Meaning::Part(PRIMARY, Part::ResetAfter(Unit::Seconds)),
-                ),
-                reset("x-codex-primary-reset-at", PRIMARY),
-                header(
-                    "x-codex-secondary-used-percent",
-                    Meaning::Part(SECONDARY, Part::UsedPercent),
-                ),
-                header(
-                    "x-codex-secondary-window-minutes",
-                    Meaning::Part(SECONDARY, Part::Window(Unit::Minutes)),
-                ),
-                header(
-                    "x-codex-secondary-reset-after-seconds",
-                    Meaning::Part(SECONDARY, Part::ResetAfter(Unit::Seconds)),
-                ),
-                reset("x-codex-secondary-reset-at", SECONDARY),
+            fields: &[
+                Field {
+                    path: "error.resets_at",
+                    means: Told::Wait(Unit::Seconds),
+                },
+                Field {
+                    path: "error.resets_in_seconds",
+                    means: Told::Wait(Unit::Seconds),
+                },
             ],
-            fields: &[Field {
-                path: "error.resets_in_seconds",
-                means: Told::Wait(Unit::Seconds),
-            }],
             ..Own::NONE
         },
         replays: CHAT,
@@ -195,6 +205,41 @@ pub(super) static ROWS: &[Vendor] = &[
                 "anthropic-ratelimit-output-tokens-reset",
                 OUTPUT.family(ANTHROPIC),
             ),
+            limit(
+                "anthropic-priority-input-tokens-limit",
+                INPUT.scope("priority"),
+            ),
+            limit(
+                "anthropic-priority-output-tokens-limit",
+                OUTPUT.scope("priority"),
+            ),
+            remaining(
+                "anthropic-priority-input-tokens-remaining",
+                INPUT.scope("priority"),
+            ),
+            remaining(
+                "anthropic-priority-output-tokens-remaining",
+                OUTPUT.scope("priority"),
+            ),
+            reset(
+                "anthropic-priority-input-tokens-reset",
+                INPUT.scope("priority"),
+            ),
+            reset(
+                "anthropic-priority-output-tokens-reset",
+                OUTPUT.scope("priority"),
+            ),
+            header(
+                "anthropic-ratelimit-unified-5h-utilization",
+                Meaning::Part(FIVE_HOURS, Part::UsedShare),
+            ),
+            reset("anthropic-ratelimit-unified-5h-reset", FIVE_HOURS),
+            header(
+                "anthropic-ratelimit-unified-7d-utilization",
+                Meaning::Part(SEVEN_DAYS, Part::UsedShare),
+            ),
+            reset("anthropic-ratelimit-unified-7d-reset", SEVEN_DAYS),
+            reset("anthropic-ratelimit-unified-reset", POINTS.scope("unified")),
         ],
         codes: &[
             Code("overloaded_error", Says::Overloaded),
@@ -206,43 +251,6 @@ pub(super) static ROWS: &[Vendor] = &[
             Says::Funds,
         )],
         own: Own {
-            headers: &[
-                limit(
-                    "anthropic-priority-input-tokens-limit",
-                    INPUT.scope("priority"),
-                ),
-                limit(
-                    "anthropic-priority-output-tokens-limit",
-                    OUTPUT.scope("priority"),
-                ),
-                remaining(
-                    "anthropic-priority-input-tokens-remaining",
-                    INPUT.scope("priority"),
-                ),
-                remaining(
-                    "anthropic-priority-output-tokens-remaining",
-                    OUTPUT.scope("priority"),
-                ),
-                reset(
-                    "anthropic-priority-input-tokens-reset",
-                    INPUT.scope("priority"),
-                ),
-                reset(
-                    "anthropic-priority-output-tokens-reset",
-                    OUTPUT.scope("priority"),
-                ),
-                header(
-                    "anthropic-ratelimit-unified-5h-utilization",
-                    Meaning::Part(FIVE_HOURS, Part::UsedShare),
-                ),
-                reset("anthropic-ratelimit-unified-5h-reset", FIVE_HOURS),
-                header(
-                    "anthropic-ratelimit-unified-7d-utilization",
-                    Meaning::Part(SEVEN_DAYS, Part::UsedShare),
-                ),
-                reset("anthropic-ratelimit-unified-7d-reset", SEVEN_DAYS),
-                reset("anthropic-ratelimit-unified-reset", POINTS.scope("unified")),
-            ],
             bucket: Bucketing::Model,
             ..Own::NONE
         },

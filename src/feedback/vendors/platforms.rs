@@ -139,7 +139,7 @@ pub(super) static ROWS: &[Vendor] = &[
     },
     Vendor {
         name: "datadog",
-        hosts: &["api.datadoghq.com", "api.datadoghq.eu"],
+        hosts: &["*.datadoghq.com", "*.datadoghq.eu"],
         notes: "`X-RateLimit-Period` is the window, `-Reset` a delay, `-Name` the bucket.",
         ..Vendor::NONE
     },

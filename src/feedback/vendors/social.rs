@@ -55,25 +55,25 @@ pub(super) static ROWS: &[Vendor] = &[
         hosts: &["api.x.com", "api.twitter.com"],
         notes: "Epochs; fifteen minutes, and 24 hours for user and app; `UsageCapExceeded` is a month; \
                 420 in old versions.",
+        headers: &[
+            limit("x-user-limit-24hour-limit", REQUESTS.per(DAY).scope("user")),
+            remaining(
+                "x-user-limit-24hour-remaining",
+                REQUESTS.per(DAY).scope("user"),
+            ),
+            reset("x-user-limit-24hour-reset", REQUESTS.per(DAY).scope("user")),
+            limit("x-app-limit-24hour-limit", REQUESTS.per(DAY).scope("app")),
+            remaining(
+                "x-app-limit-24hour-remaining",
+                REQUESTS.per(DAY).scope("app"),
+            ),
+            reset("x-app-limit-24hour-reset", REQUESTS.per(DAY).scope("app")),
+        ],
         codes: &[
             Code("UsageCapExceeded", Says::Quota),
             Code("usage-capped", Says::Quota),
         ],
         own: Own {
-            headers: &[
-                limit("x-user-limit-24hour-limit", REQUESTS.per(DAY).scope("user")),
-                remaining(
-                    "x-user-limit-24hour-remaining",
-                    REQUESTS.per(DAY).scope("user"),
-                ),
-                reset("x-user-limit-24hour-reset", REQUESTS.per(DAY).scope("user")),
-                limit("x-app-limit-24hour-limit", REQUESTS.per(DAY).scope("app")),
-                remaining(
-                    "x-app-limit-24hour-remaining",
-                    REQUESTS.per(DAY).scope("app"),
-                ),
-                reset("x-app-limit-24hour-reset", REQUESTS.per(DAY).scope("app")),
-            ],
             statuses: &[(420, Says::Rate)],
             ..Own::NONE
         },
@@ -344,23 +344,25 @@ pub(super) static ROWS: &[Vendor] = &[
     Vendor {
         name: "opensubtitles",
         hosts: &["api.opensubtitles.com"],
-        notes: "406 is its word for a spent day, told in the body while the headers look fine.",
+        notes: "406 is its word for a spent day of downloads, which only bodies tell of, those of \
+                successes too.",
         own: Own {
             fields: &[
                 Field {
-                    path: "requests",
+                    path: ".requests",
                     means: Told::Part(DOWNLOADS, Part::Used),
                 },
                 Field {
-                    path: "remaining",
+                    path: ".remaining",
                     means: Told::Part(DOWNLOADS, Part::Remaining),
                 },
                 Field {
-                    path: "reset_time_utc",
+                    path: ".reset_time_utc",
                     means: Told::Part(DOWNLOADS, Part::Reset(Unit::Seconds)),
                 },
             ],
             statuses: &[(406, Says::Quota)],
+            ok_bodies: true,
             ..Own::NONE
         },
         ..Vendor::NONE

@@ -5,7 +5,7 @@ use super::*;
 pub(super) static ROWS: &[Vendor] = &[
     Vendor {
         name: "okta",
-        hosts: &["*.okta.com", "*.oktapreview.com"],
+        hosts: &["*.okta.com", "*.oktapreview.com", "*.okta-emea.com"],
         notes: "Epochs, to be measured against `Date`; a limit of 0 marks the concurrency limit.",
         codes: &[Code("E0000047", Says::Rate)],
         own: Own {
@@ -38,7 +38,12 @@ pub(super) static ROWS: &[Vendor] = &[
         name: "microsoft-graph",
         also: &["msgraph", "graph"],
         hosts: &["graph.microsoft.com"],
-        notes: "A percentage from 0.8 on, with its scope in another header.",
+        notes: "A percentage from 0.8 on, with its scope in another header; a third names what was \
+                exceeded.",
+        headers: &[header(
+            "x-ms-throttle-information",
+            Meaning::Reasons(&[reason("*LimitExceeded", Says::Rate)]),
+        )],
         own: Own {
             headers: &[
                 header(
