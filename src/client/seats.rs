@@ -158,7 +158,7 @@ impl Seats {
     }
 
     /// The owner of a seat listens again. Whether its ticket had stepped aside for that, or does
-    /// now because what was paid for it has run out, or the secret of its key has.
+    /// now because what was paid for it has run out, or its key is gone, or the secret of that.
     pub(super) fn resume(&mut self, seat: usize, now: Time) -> bool {
         let found = &mut self.seats[seat];
         let is_lost = match found.state {

@@ -159,15 +159,18 @@ impl Scheduler {
         }
     }
 
-    /// Whether a grant that was bought is not to be taken up any more: what was paid for it may
-    /// have run out while its process was halted. It is to be set aside, and then bought anew.
+    /// Whether a grant is not to be taken up any more: its key was taken away, or what was paid for
+    /// it may have run out while its process was halted. It is to be set aside, and asked for anew.
     #[must_use]
     pub fn is_stale(&self, ticket: Ticket, now: Time) -> bool {
         let Some(index) = self.attempt_of(ticket) else {
             return false;
         };
         let attempt = &self.attempts[index];
-        attempt.paid.is_some() && attempt.started.is_none() && now.since(attempt.granted) > FRESH
+        let has_run_out = attempt.paid.is_some() && now.since(attempt.granted) > FRESH;
+        // One that is pinned to it has nowhere else to go.
+        let has_no_key = || self.keys.is_removed(attempt.key) && self.pin_of(ticket).is_none();
+        attempt.started.is_none() && (has_run_out || has_no_key())
     }
 
     /// Puts a grant up for purchase, if it must be bought.

@@ -29,6 +29,23 @@ async fn a_running_limiter_explains_what_its_callers_wait_for() {
     assert_eq!(limiter.explain().head(), None);
 }
 
+/// A grant on the old key that its owner had not taken up yet was sent on it all the same.
+#[tokio::test(start_paused = true)]
+async fn nothing_leaves_on_a_key_that_was_taken_away() {
+    let old = unlearned().key(ApiKey::bearer("old")).key_concurrency(1);
+    let limiter = old.build().unwrap();
+    let first = limiter.acquire(Ask::new()).await.unwrap();
+    let mut waits = limiter.acquire(Ask::new());
+    assert!(futures_util::poll!(&mut waits).is_pending());
+    drop(first);
+    assert_eq!(limiter.depth(), (0, 1), "it is granted");
+    let new = ApiKey::bearer("new");
+    limiter.set_keys([new.clone()]).unwrap();
+    let permit = timeout(LONG, waits).await.expect("it stands still");
+    assert_eq!(permit.unwrap().key(), &new);
+    assert_eq!(limiter.depth(), (0, 0));
+}
+
 #[tokio::test(start_paused = true)]
 async fn observed_everything_goes_at_once_on_the_keys_in_turn_and_nothing_is_repeated() {
     let provider = Provider::new(|_, n| if n == 3 { status(429) } else { ok() });
