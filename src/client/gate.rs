@@ -25,7 +25,8 @@ use super::clock::{Waking, seconds};
 use super::key::ApiKey;
 use super::operating::Live;
 use super::renewal::Renewals;
-use super::seats::{SOONEST, Seats, State, Taken, Wakes};
+use super::seats::{Seats, State, Taken, Wakes};
+use super::silence::SOONEST;
 #[cfg(any(feature = "metrics", feature = "tracing"))]
 use super::telemetry::Telemetry;
 use super::watch::Watch;

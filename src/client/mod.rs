@@ -88,6 +88,7 @@ mod renewal;
 mod seats;
 #[cfg(feature = "tower")]
 mod service;
+mod silence;
 #[cfg(any(feature = "metrics", feature = "tracing"))]
 mod telemetry;
 mod ticket;

@@ -22,6 +22,7 @@ use crate::scheduler::events::{Change, Grant, KeyId, Outcome, Refusal, Ticket, V
 
 use super::key::ApiKey;
 use super::renewal::Renewals;
+use super::silence::{LATEST, Silence, UNREAD};
 use super::watch::Watch;
 
 /// The machine and the seats. Guarded by the gate's lock.
@@ -51,16 +52,6 @@ pub(super) struct Seat {
     /// Its place among those that are granted or in flight.
     flying: usize,
     silence: Silence,
-}
-
-/// How often an owner who is silent was looked at, since when.
-#[derive(Debug, Default)]
-struct Silence {
-    since: Time,
-    looks: u32,
-    looked: Time,
-    /// How often its grant or its slot was given away, and it came back for another.
-    returns: u32,
 }
 
 #[derive(Debug)]
@@ -176,7 +167,7 @@ impl Seats {
         let seat = &mut self.seats[seat];
         let was_aside = matches!(seat.state, State::Aside);
         if was_aside {
-            seat.silence.returns += 1;
+            seat.silence.on_return();
             seat.state = State::Waiting;
             self.machine.resume(seat.ticket);
         }
@@ -277,7 +268,7 @@ impl Seats {
                 goes_on = true;
             }
             if goes_on && let Some(watch) = &seat.watch {
-                seat.silence.returns += 1;
+                seat.silence.on_return();
                 wakes.wakers.push(watch.give_back(now));
             }
             any |= goes_on;
@@ -384,7 +375,7 @@ impl Seats {
             } else if seat.silence.is_certain(since, now) {
                 silent.push((index, since));
             } else {
-                next = next.min(seat.silence.looked + ROUND);
+                next = next.min(seat.silence.next_look());
             }
         }
         for (index, since) in silent {
@@ -419,42 +410,22 @@ impl Seat {
     /// Since when its owner is silent, and for how long one may be who listens. `usual` is how long
     /// an answer takes.
     fn silent(&self, usual: Option<Duration>) -> Option<(Time, Duration)> {
-        let half = usual.map(|usual| usual / 2);
-        let patience = half.map_or(LATEST, |half| half.clamp(SOONEST, LATEST));
-        // On a runtime that takes longer for a poll nobody would ever take a grant up.
-        let longer = patience.saturating_mul(1 << self.silence.returns.min(8));
-        let patience = longer.min(LATEST);
         match (&self.state, &self.watch) {
-            (&State::Granted(_, at), _) => Some((at, patience)),
+            (&State::Granted(_, at), _) => Some((at, self.silence.patience(usual))),
             (&State::Flying(_, sent), Some(watch)) => {
                 let since = watch.silent_since()?;
                 // What has woken it sooner may be a connection that is being made: then nobody has
                 // an answer yet, and lending its slot gains nothing.
-                let is_answer = half.is_some_and(|half| since.since(sent) >= half);
+                let is_answer = usual.is_some_and(|usual| since.since(sent) >= usual / 2);
                 let patience = match () {
                     () if watch.holds_body() => UNREAD,
-                    () if is_answer => patience,
+                    () if is_answer => self.silence.patience(usual),
                     () => LATEST,
                 };
                 Some((since, patience))
             }
             _ => None,
         }
-    }
-}
-
-impl Silence {
-    /// Whether one who is silent since then was looked at so often that a runtime, however busy,
-    /// must have come round to whoever listens: each look is a turn of a task of its own.
-    fn is_certain(&mut self, since: Time, now: Time) -> bool {
-        if self.since != since {
-            (self.since, self.looks) = (since, 0);
-        } else if now < self.looked + ROUND {
-            return false;
-        }
-        self.looked = now;
-        self.looks += 1;
-        self.looks >= LOOKS
     }
 }
 
@@ -489,20 +460,6 @@ impl Wakes {
     }
 }
 
-/// An owner that was woken may be silent for half the time of an answer before its slot is lent, so
-/// that whoever waits for it loses no more than that; but for at least so long: well above what a
-/// runtime takes to poll a woken task.
-pub(super) const SOONEST: Duration = Duration::from_millis(5);
-/// And for so long at most, and where nothing is known: well below what a person calls a stall.
-const LATEST: Duration = Duration::from_millis(100);
-/// How long a held body may not be read before its slot is lent: a reader works on what it has
-/// read, and takes longer for that than a runtime for a poll.
-pub(super) const UNREAD: Duration = Duration::from_secs(1);
-/// How often a silent owner is looked at before its slot is lent: once for the runtime that polls
-/// in turn, and twice more for one with several threads, whose queues are not of one length.
-const LOOKS: u32 = 3;
-/// The time between two of them: less than this a timer does not tell apart.
-const ROUND: Duration = Duration::from_millis(1);
 /// Whoever comes back for a slot that it had lent goes on without one after so many usual answers in
 /// which nobody's slot came free: those who have them may be waiting for it, and one too many in
 /// flight is better than a program that stands still. One answer would do if all took as long.
@@ -510,4 +467,4 @@ const UNBLOCK: u32 = 3;
 /// But not before: what is long for a person, and far beyond the tail of short answers.
 const UNBLOCK_SOONEST: Duration = Duration::from_secs(1);
 /// And where nothing is known of answers: most are here by then.
-const UNBLOCK_NEW: Duration = Duration::from_secs(10);
+const UNBLOCK_NEW: Duration = Duration::from_secs(5);

@@ -230,14 +230,11 @@ fn put_key<B>(key: &ApiKey, request: &mut Request<B>) -> Result<(), http::Error>
     };
     let uri = request.uri();
     let path = uri.path();
-    let pair = format!("{}={}", escaped(name), escaped(secret));
+    let name = escaped(name).to_string();
+    let pair = format!("{name}={}", escaped(secret));
     // One of the caller's own would be sent beside it, and servers differ in which counts.
-    let is_own = |own: &&str| {
-        let name_of = |pair: &str| pair.split('=').next().map(str::to_owned);
-        name_of(own) != name_of(&pair)
-    };
-    let others = uri.query().unwrap_or_default().split('&');
-    let others = others.filter(|own| !own.is_empty()).filter(is_own);
+    let is_other = |own: &&str| !own.is_empty() && own.split('=').next() != Some(&name);
+    let others = uri.query().unwrap_or_default().split('&').filter(is_other);
     let query: Vec<_> = others.chain([pair.as_str()]).collect();
     let path_and_query = format!("{path}?{}", query.join("&"));
     let mut parts = uri.clone().into_parts();

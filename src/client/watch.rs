@@ -14,7 +14,7 @@ use crate::scheduler::events::Loan;
 
 use super::claim::Claim;
 use super::gate::Gate;
-use super::seats::{SOONEST, UNREAD};
+use super::silence::{SOONEST, UNREAD};
 
 /// Sees whether the owner of one slot listens.
 #[derive(Debug)]
