@@ -405,6 +405,15 @@ pub enum What {
         /// Why, and what to do.
         why: Box<str>,
     },
+    /// Another process shares other limits in the same scope: other numbers, windows or laws, another
+    /// mode or lease. Each is held to its own, so together they may send more than either says. Each
+    /// of them tells it, once for each other set of limits.
+    LimitsDiffer {
+        /// Those of this process.
+        own: Box<str>,
+        /// Those of the other.
+        other: Box<str>,
+    },
     /// The shared store has lost what it knew: it was flushed, or an older copy took over.
     StoreLost,
     /// So many slots of requests in flight were given to others: this process was halted for

@@ -68,6 +68,17 @@ impl fmt::Display for What {
                     after.as_secs_f64()
                 )
             }
+            Self::LimitsDiffer { own, other } => {
+                let named = |limits: &str| match limits {
+                    "" => "none".to_owned(),
+                    limits => format!("({limits})"),
+                };
+                let (own, other) = (named(own), named(other));
+                write!(
+                    f,
+                    "another process shares other limits in this scope: {other}; here they are {own}"
+                )
+            }
             Self::StoreLost => f.write_str("the shared store has lost what it knew"),
             Self::SlotsLost(slots) => {
                 write!(f, "{slots} requests in flight are beyond the shared limit")

@@ -138,6 +138,12 @@
 //!
 //! Penalties, faults of keys, the quotas that the server reports and the rates that were learned
 //! reach all processes, and those that start later. An older fact never undoes a newer one.
+//!
+//! Each says by which limits it goes. Two that name other numbers, windows or laws, another mode or
+//! lease, in one scope are each held to their own, and may send more together than either says: both
+//! tell it as a change,
+//! [`What::LimitsDiffer`](crate::scheduler::events::What::LimitsDiffer). Give sets of limits that
+//! are to differ a scope each.
 
 mod agent;
 mod circuit;

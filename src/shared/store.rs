@@ -134,6 +134,11 @@ impl Owner {
     pub const fn new(number: u64) -> Self {
         Self(number)
     }
+
+    /// A part of so many, by which owners differ.
+    pub(crate) const fn part(self, of: u64) -> u32 {
+        (self.0 % of) as u32
+    }
 }
 
 impl fmt::Display for Owner {

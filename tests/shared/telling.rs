@@ -7,8 +7,8 @@ use http::{HeaderMap, StatusCode};
 use paceline::scheduler::events::{Because, What};
 use paceline::scheduler::pace::PaceSettings;
 use paceline::shared::store::{Scope, Store};
-use paceline::shared::{MemoryStore, Sharing};
-use paceline::{Ask, Limiter, Permit};
+use paceline::shared::{MemoryStore, Mode, Sharing};
+use paceline::{Ask, Changes, Limiter, Permit};
 
 use super::limiters::{plain, sharing};
 use super::server::{Kind, Server};
@@ -92,6 +92,71 @@ async fn penalties_reach_all_in_one_process() {
     let store = Arc::new(MemoryStore::new());
     let sharing = || Sharing::new(Arc::clone(&store), "api.example.com").unwrap();
     penalties_and_faults_are_known_everywhere(sharing).await;
+}
+
+/// The limits of others that have been told of since.
+fn told_limits(changes: &mut Changes) -> Vec<String> {
+    let other = |what| match what {
+        What::LimitsDiffer { other, .. } => Some(other.into_string()),
+        _ => None,
+    };
+    let whats = std::iter::from_fn(|| changes.try_next()).map(|change| change.what);
+    whats.filter_map(other).collect()
+}
+
+async fn limits_that_differ_are_told_by_all(sharing: impl Fn() -> Sharing) {
+    let replica = |ceiling: &str, sharing: Sharing| {
+        let limiter = plain().key(paceline::ApiKey::bearer("s3cret-w0rd"));
+        limiter.ceiling(ceiling).shared(sharing).build().unwrap()
+    };
+    let all = [
+        replica("90/1s", sharing()),
+        replica("90/1s", sharing()),
+        replica("50/1s", sharing()),
+        replica("90/1s", sharing().mode(Mode::Leases)),
+    ];
+    let exact = "each key: 90 requests in 1s, sliding log";
+    let half = "each key: 50 requests in 1s, sliding log";
+    let lent = "each key: 90 requests in 1s, lent";
+    let expected = [[half, lent], [half, lent], [lent, exact], [half, exact]];
+    let mut changes = all.each_ref().map(Limiter::changes);
+    let mut told = [(); 4].map(|()| Vec::new());
+    let all_told = async {
+        while told != expected {
+            for ((limiter, changes), told) in all.iter().zip(&mut changes).zip(&mut told) {
+                send(limiter, 200, &[]).await;
+                told.extend(told_limits(changes));
+                told.sort_unstable();
+            }
+            tokio::time::sleep(Duration::from_millis(20)).await;
+        }
+    };
+    let in_time = tokio::time::timeout(Duration::from_secs(20), all_told).await;
+    assert!(in_time.is_ok(), "{told:?}");
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn limits_that_differ_are_told_through_a_server() {
+    for kind in [Kind::Valkey, Kind::OldRedis] {
+        let server = Server::start(kind);
+        limits_that_differ_are_told_by_all(|| sharing(&server)).await;
+    }
+}
+
+#[tokio::test(start_paused = true)]
+async fn limits_that_differ_are_told_in_one_process() {
+    let store = Arc::new(MemoryStore::new());
+    let sharing = || Sharing::new(Arc::clone(&store), "api.example.com").unwrap();
+    limits_that_differ_are_told_by_all(sharing).await;
+    // Nobody goes by them any more, so nobody hears of them.
+    tokio::time::sleep(Duration::from_secs(240)).await;
+    let late = plain().ceiling("7/1s").shared(sharing()).build().unwrap();
+    let mut changes = late.changes();
+    for _ in 0..5 {
+        send(&late, 200, &[]).await;
+        tokio::time::sleep(Duration::from_secs(1)).await;
+    }
+    assert_eq!(told_limits(&mut changes), Vec::<String>::new());
 }
 
 #[tokio::test(flavor = "multi_thread")]

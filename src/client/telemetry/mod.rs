@@ -153,6 +153,7 @@ impl Telemetry {
                 What::Retired(_)
                 | What::BeyondLimit
                 | What::StoreAway { .. }
+                | What::LimitsDiffer { .. }
                 | What::StoreLost
                 | What::SlotsLost(_) => {
                     tracing::warn!(target: "paceline", { paceline.provider = provider }, "{change}");

@@ -32,6 +32,8 @@ pub(crate) enum Call {
         told: Told,
         observed: Time,
     },
+    /// By which limits this process goes.
+    Terms(Fact),
     /// Those published after so many.
     Facts(u64),
     /// Whether it may forget.
@@ -69,7 +71,7 @@ impl Call {
             Self::Release(release) => store.release(&scope, release).await.map(Said::Standing),
             Self::Beat(beat) => store.beat(&scope, beat).await.map(Said::Alive),
             Self::Lend { claim, .. } => store.lend(&scope, claim).await.map(Said::Lent),
-            Self::Publish { fact, .. } => {
+            Self::Publish { fact, .. } | Self::Terms(fact) => {
                 store.publish(&scope, fact).await.map(|_| Said::Published)
             }
             Self::Facts(since) => store.facts(&scope, *since).await.map(Said::Facts),

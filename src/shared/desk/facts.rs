@@ -175,6 +175,9 @@ impl Desk {
         self.facts.is_due |= has_more;
         self.facts.read = heard.version;
         for fact in heard.facts {
+            if self.hear_terms(&fact, now) {
+                continue;
+            }
             let until = now + fact.lasts;
             let observed = Time::from_nanos(now.as_nanos().saturating_sub(nanos(fact.age)));
             if let Some(mut told) = read(&fact, self.owner, until) {

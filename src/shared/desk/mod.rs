@@ -20,6 +20,7 @@ mod leases;
 mod limits;
 mod lines;
 mod payments;
+mod terms;
 mod words;
 
 use std::collections::{HashMap, VecDeque};
@@ -37,6 +38,7 @@ use facts::Facts;
 use limits::Known;
 use lines::{Line, Spare};
 use payments::{Batch, Ways};
+use terms::Terms;
 
 use super::circuit::Circuit;
 use super::sharing::Sharing;
@@ -64,6 +66,7 @@ pub(crate) struct Desk {
     owing: u32,
     debts: Debts,
     facts: Facts,
+    terms: Terms,
     epoch: Option<(Epoch, Time)>,
     /// Until when something that was paid for counts in the store.
     counts_until: Time,
@@ -102,7 +105,10 @@ struct Granted {
 
 impl Desk {
     pub(crate) fn new(sharing: Sharing, settings: Settings, owner: Owner) -> Self {
+        // The settings are checked before the desk is opened.
+        let shared = sharing.limits(&settings, Fingerprint::ANONYMOUS);
         Self {
+            terms: Terms::new(&shared.unwrap_or_default(), owner),
             owners: sharing.processes,
             sharing,
             settings,
@@ -228,6 +234,9 @@ impl Desk {
             self.owing += u32::from(fact.is_owed());
             return Some(fact);
         }
+        if let Some(terms) = self.poll_terms(now) {
+            return Some(terms);
+        }
         // Once it has answered, so that nobody waits for this.
         if !self.has_asked_risk && self.epoch.is_some() && !self.is_closing {
             self.has_asked_risk = true;
@@ -290,8 +299,13 @@ impl Desk {
         };
         let claims = self.limits.iter().filter(|limit| !limit.claim.is_flying);
         let claim = claims.map(|limit| self.claim_due(limit, now)).min();
-        let facts = self.facts.next();
-        beat.min(claim.unwrap_or(Time::NEVER)).min(facts)
+        let terms = if self.is_closing {
+            Time::NEVER
+        } else {
+            self.terms.due()
+        };
+        let claim = claim.unwrap_or(Time::NEVER);
+        beat.min(claim).min(self.facts.next()).min(terms)
     }
 
     /// A call was answered, or was not.
@@ -395,6 +409,7 @@ impl Desk {
                 }
             }
             Call::Facts(_) => self.facts.on_silence(),
+            Call::Terms(_) => self.terms.on_silence(now),
             Call::Risk => self.has_asked_risk = false,
             Call::Publish { told, observed, .. } => self.facts.again(told, observed),
             owed => self.debts.again(owed),
