@@ -64,7 +64,7 @@ impl Fleet {
 
     /// Waits until every run has ended, and says that all of them succeeded.
     fn all_succeed(mut self) -> Provider {
-        for mut run in self.runs.drain(..) {
+        for (name, mut run) in self.runs.drain(..).enumerate() {
             let status = run.wait().unwrap();
             let mut said = String::new();
             run.stderr
@@ -73,6 +73,16 @@ impl Fleet {
                 .read_to_string(&mut said)
                 .unwrap();
             assert!(status.success(), "{said}");
+            let records =
+                fs::read_to_string(self.directory.path().join(format!("{name}.out.jsonl")));
+            for record in records.unwrap().lines() {
+                let record: serde_json::Value = serde_json::from_str(record).unwrap();
+                let millis = |field: &str| record[field].as_u64().unwrap();
+                let path = format!("/{name}/{}", record["custom_id"].as_str().unwrap());
+                // Each is rounded to whole ones.
+                let under_way = (2 + millis("took_ms")).saturating_sub(millis("waited_ms"));
+                self.provider.told(path, Duration::from_millis(under_way));
+            }
         }
         let mut paths = self.provider.paths();
         paths.sort_unstable();
