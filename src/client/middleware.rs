@@ -1,5 +1,6 @@
 //! The walk of one request through a limiter, as a middleware of `reqwest`.
 
+use std::pin::pin;
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -80,7 +81,7 @@ impl Limiter {
             let places = &self.front().places;
             ask.bucket = places.bucket(request.method(), request.url().path());
         }
-        let walk = Walk {
+        let mut walk = Walk {
             limiter: self,
             model,
             is_unnamed,
@@ -92,11 +93,12 @@ impl Limiter {
             hold: extensions.get().copied().unwrap_or_default(),
             follows: standing == Standing::Outermost,
             hops: 0,
+            request: Some(request),
             spare: None,
             bodiless: None,
             last: None,
         };
-        walk.run(request, ask, extensions, next).await
+        walk.run(ask, extensions, next).await
     }
 
     /// What a request asks for: its extensions, else what the application's hook says, else the
@@ -147,7 +149,9 @@ struct Walk<'a> {
     /// Only the outermost limiter follows redirects.
     follows: bool,
     hops: usize,
-    /// What to send next, where its body can be sent twice.
+    /// What to send in the next turn.
+    request: Option<Request>,
+    /// What to send after that, where its body can be sent twice.
     spare: Option<Request>,
     /// Else the request without its body, for a redirect that drops that.
     bodiless: Option<Request>,
@@ -167,19 +171,17 @@ struct Ended {
 
 impl Walk<'_> {
     async fn run(
-        mut self,
-        request: Request,
+        &mut self,
         mut ask: Ask,
         extensions: &mut Extensions,
         next: impl Onward,
     ) -> Result<Response> {
-        self.spare = request.try_clone();
+        self.spare = self.request.as_ref().and_then(Request::try_clone);
         if self.spare.is_none() {
             // A body that cannot be sent twice is sent once.
             ask.replay = Replay::Never;
-            self.bodiless = Some(wire::bodiless(&request));
+            self.bodiless = self.request.as_ref().map(wire::bodiless);
         }
-        let mut request = Some(request);
         let mut ticket = Ticket::watched(self.limiter.clone(), ask).timed(extensions);
         loop {
             Marks::waits(extensions, &self.running, true);
@@ -193,7 +195,8 @@ impl Walk<'_> {
                 }
             };
             self.count((permit.attempts(), permit.waited()));
-            let attempt = request.take().expect("each turn leaves one for the next");
+            let attempt = self.request.take();
+            let attempt = attempt.expect("each turn leaves one for the next");
             let ended = self.attempt(&permit, attempt, extensions, &next).await;
             let Some(outcome) = &ended.outcome else {
                 return ended.result.or_else(|error| self.give_up(error, None));
@@ -203,7 +206,7 @@ impl Walk<'_> {
                 let ask = self.limiter.ask(&hop, &self.profile, extensions);
                 ticket = permit.redirected(ask, outcome).timed(extensions);
                 self.spare = hop.try_clone();
-                request = Some(hop);
+                self.request = Some(hop);
                 continue;
             }
             let mut report = Report::of(&permit);
@@ -225,8 +228,8 @@ impl Walk<'_> {
                 }
                 (Verdict::Again(again), result) => {
                     ticket = again;
-                    request = self.spare.take();
-                    self.spare = request.as_ref().and_then(Request::try_clone);
+                    self.request = self.spare.take();
+                    self.spare = self.request.as_ref().and_then(Request::try_clone);
                     if let Ok(response) = result {
                         self.last = Some((response, report));
                     }
@@ -251,7 +254,9 @@ impl Walk<'_> {
             let gate = self.limiter.gate();
             gate.telemetry().http(&request, gate.clock().now())
         };
-        let sent = wire::redirected(next.send(request, extensions));
+        // Pinned here, since whatever takes a future by value has room for it twice.
+        let sent = pin!(next.send(request, extensions));
+        let sent = wire::redirected(sent);
         #[cfg(feature = "tracing")]
         let sent = span.around(sent);
         let has_waited = || self.running.has_waited_below();
@@ -292,7 +297,9 @@ impl Walk<'_> {
         let mut response = shown.response(response);
         let mut slice = None;
         if self.wants_body(&response) {
-            let (whole, start) = watched(permit.claim(), body::peek(response)).await;
+            // Boxed, since few answers need it.
+            let peeked = Box::pin(body::peek(response));
+            let (whole, start) = watched(permit.claim(), peeked).await;
             response = whole;
             slice = Some(start);
         }
@@ -386,8 +393,8 @@ impl Walk<'_> {
     }
 
     /// The last response if there was one, else the error.
-    fn give_up(self, error: ChainError, why: Option<GaveUp>) -> Result<Response> {
-        match self.last {
+    fn give_up(&mut self, error: ChainError, why: Option<GaveUp>) -> Result<Response> {
+        match self.last.take() {
             Some((response, mut report)) => {
                 let own = Error::of(&error);
                 report.retry_at = own.and_then(Error::retry_at);

@@ -13,8 +13,8 @@ pub(in crate::client) struct AttemptSpan(Span);
 impl AttemptSpan {
     pub(in crate::client) fn new(request: &Request, permit: &Permit) -> Self {
         let url = request.url();
-        // Without query, fragment and user: they may hold secrets.
-        let shown = format!("{}{}", url.origin().ascii_serialization(), url.path());
+        // Without query, fragment and user: they may hold secrets. Made only for who listens.
+        let shown = || format!("{}{}", url.origin().ascii_serialization(), url.path());
         let resent = permit.attempt().saturating_sub(1);
         let span = tracing::info_span!(
             target: "paceline",
@@ -24,7 +24,7 @@ impl AttemptSpan {
             http.request.method = request.method().as_str(),
             server.address = url.host_str(),
             server.port = url.port_or_known_default(),
-            url.full = shown,
+            url.full = shown(),
             http.request.resend_count = (resent > 0).then_some(resent),
             http.response.status_code = Empty,
             error.type = Empty,
