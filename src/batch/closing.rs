@@ -157,11 +157,13 @@ impl Run<'_> {
                  right file?",
             );
         }
-        say(
-            self.unwritten(),
-            "[record of what was done was|records of what was done were] not written: nobody read \
-             the output",
-        );
+        // Where it takes no more, the end says why.
+        let why = match self.stop {
+            Some(Stop::Failed(_)) => "",
+            _ => ": nobody read the output",
+        };
+        let lost = "[record of what was done was|records of what was done were] not written";
+        say(self.unwritten(), &format!("{lost}{why}"));
         if self.options.max_tokens.is_some() && tally.tokens.is_none() {
             say(
                 tally.succeeded,

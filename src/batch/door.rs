@@ -73,13 +73,18 @@ impl Door {
         self.active_bytes.store(bytes, Relaxed);
     }
 
-    /// Whether more lines may wait for their turn. What is on the wire does not count: how much
-    /// that is, the limiter decides.
+    /// Whether more lines may wait for their turn. What is on the wire does not count, since how much
+    /// that is the limiter decides, as long as there is memory for it.
     pub(crate) fn has_room(&self) -> bool {
         let bytes = self.active_bytes.load(Relaxed);
         let waiting_bytes = bytes.saturating_sub(self.flying_bytes.load(Relaxed));
         let waiting = self.waiting();
-        waiting < READ_AHEAD && (waiting_bytes < MOST_BYTES || waiting == 0)
+        waiting < READ_AHEAD && (waiting_bytes < MOST_WAITING || waiting == 0) && !self.is_full()
+    }
+
+    /// Whether all lines that have no record take as much memory as they may.
+    pub(crate) fn is_full(&self) -> bool {
+        self.active_bytes.load(Relaxed) >= MOST_BYTES
     }
 
     /// Lines that wait for their turn.
@@ -358,7 +363,11 @@ impl Said {
 struct Stopping;
 
 /// What lines that wait for their turn may take of memory, unless a single one takes more.
-const MOST_BYTES: usize = 32 << 20;
+const MOST_WAITING: usize = 32 << 20;
+
+/// What lines may take of memory in all. It is more than any line of its own, and leaves a machine of
+/// 1 GiB alive whatever the limiter learns: a thousand lines in flight of 10 MB each would be 10 GB.
+const MOST_BYTES: usize = 256 << 20;
 
 /// So many lines wait for their turn, so that a high priority among them goes first.
 pub(crate) const READ_AHEAD: usize = 1_000;
@@ -373,24 +382,38 @@ mod tests {
     #[test]
     fn what_is_on_the_wire_takes_no_room_from_what_waits() {
         let door = Door::new(None);
-        let mark = Mark::new(Id::of("a"), MOST_BYTES, None);
+        let mark = Mark::new(Id::of("a"), MOST_WAITING, None);
         assert!(door.has_room());
-        door.set_active(1, MOST_BYTES);
+        door.set_active(1, MOST_WAITING);
         assert!(!door.has_room(), "as many bytes wait as may");
         let flight = door.fly(&mark);
         assert!(door.has_room());
-        door.set_active(1 + READ_AHEAD, MOST_BYTES);
+        door.set_active(1 + READ_AHEAD, MOST_WAITING);
         assert!(!door.has_room(), "as many lines wait as may");
         drop(flight);
         assert_eq!((door.flying(), door.waiting()), (0, 1 + READ_AHEAD));
     }
 
     #[test]
+    fn no_more_is_begun_than_there_is_memory_for_however_much_may_be_in_flight() {
+        let door = Door::new(None);
+        let (mark, mut flights) = (Mark::new(Id::of("a"), MOST_WAITING, None), Vec::new());
+        while door.has_room() {
+            door.set_active(flights.len() + 1, (flights.len() + 1) * MOST_WAITING);
+            flights.push(door.fly(&mark));
+        }
+        assert_eq!(
+            (flights.len(), door.is_full()),
+            (MOST_BYTES / MOST_WAITING, true)
+        );
+    }
+
+    #[test]
     fn a_line_that_is_larger_than_all_room_goes_alone() {
         let door = Door::new(None);
-        let mark = Mark::new(Id::of("a"), 2 * MOST_BYTES, None);
+        let mark = Mark::new(Id::of("a"), 2 * MOST_WAITING, None);
         assert!(door.has_room(), "nothing waits");
-        door.set_active(1, 2 * MOST_BYTES);
+        door.set_active(1, 2 * MOST_WAITING);
         assert!(!door.has_room());
         let _flight = door.fly(&mark);
         assert!(door.has_room());

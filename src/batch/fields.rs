@@ -40,7 +40,8 @@ impl<'a> Form<'a> {
     /// # Errors
     ///
     /// It is no JSON object, or a field is misspelt.
-    pub(crate) fn read(text: &'a str) -> Result<Self, BadLine> {
+    pub(crate) fn of(line: &'a [u8]) -> Result<Self, BadLine> {
+        let text = std::str::from_utf8(line).map_err(|_| BadLine::new("it is not UTF-8"))?;
         let form: Self = serde_json::from_str(text).map_err(|error| json(text, &error))?;
         if let Some(fault) = form.fault {
             return Err(BadLine(self::text(FAULT, fault)?.into_owned()));
@@ -358,7 +359,7 @@ mod tests {
 
     #[test]
     fn a_field_that_is_there_is_not_missed() {
-        assert!(Form::read(r#"{"url":"/a","uri":"x"}"#).is_ok());
-        assert!(Form::read(r#"{"url":null,"uri":"x"}"#).is_err());
+        assert!(Form::of(br#"{"url":"/a","uri":"x"}"#).is_ok());
+        assert!(Form::of(br#"{"url":null,"uri":"x"}"#).is_err());
     }
 }

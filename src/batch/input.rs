@@ -107,10 +107,16 @@ impl Named {
     /// The id of a line with this text. It depends on the bytes alone, so that it is the same
     /// whether the line turns out to be good or bad.
     pub(crate) fn of(line: u32, text: &[u8]) -> Self {
-        match serde_json::from_slice::<Head<'_>>(text)
-            .ok()
-            .and_then(Head::text)
-        {
+        // An array would be read as the fields in their order.
+        let object = text.starts_with(b"{").then_some(text);
+        let head = object.and_then(|object| serde_json::from_slice::<Head<'_>>(object).ok());
+        let custom_id = head.and_then(|head| head.custom_id);
+        Self::given(line, text, custom_id)
+    }
+
+    /// The same, of a line whose `custom_id` was read already.
+    pub(crate) fn given(line: u32, text: &[u8], custom_id: Option<&RawValue>) -> Self {
+        match custom_id.and_then(|raw| serde_json::from_str::<String>(raw.get()).ok()) {
             Some(text) => Self {
                 id: Id::of(&text),
                 text,
@@ -141,12 +147,6 @@ impl Named {
 struct Head<'a> {
     #[serde(borrow)]
     custom_id: Option<&'a RawValue>,
-}
-
-impl Head<'_> {
-    fn text(self) -> Option<String> {
-        serde_json::from_str(self.custom_id?.get()).ok()
-    }
 }
 
 /// What is wrong with an input, or with what is to be made of it: nothing that another try would
@@ -273,6 +273,7 @@ mod tests {
             r#"{"custom_id":null}"#,
             r#"{"custom_id":5}"#,
             "{broken",
+            r#"["a"]"#,
         ] {
             let named = Named::of(3, text.as_bytes());
             assert!(named.text.starts_with("line-3-"), "{text}");

@@ -112,7 +112,7 @@ impl Reader {
         Self { base, last: None }
     }
 
-    /// The request on a line. `unknown` is told the fields that are passed over.
+    /// The request on a line with these fields. `unknown` is told those that are passed over.
     ///
     /// # Errors
     ///
@@ -120,10 +120,9 @@ impl Reader {
     pub(crate) fn read(
         &mut self,
         line: &Bytes,
+        form: &Form<'_>,
         mut unknown: impl FnMut(&str),
     ) -> Result<Request, BadLine> {
-        let text = std::str::from_utf8(line).map_err(|_| BadLine::new("it is not UTF-8"))?;
-        let form = Form::read(text)?;
         for field in &form.others {
             unknown(field);
         }
@@ -344,7 +343,8 @@ mod tests {
 
     fn read(line: &str) -> Result<Request, BadLine> {
         let base = Url::parse("https://api.example/v1").expect("a URL");
-        Reader::new(Some(base)).read(&Bytes::copy_from_slice(line.as_bytes()), |_| {})
+        let line = Bytes::copy_from_slice(line.as_bytes());
+        Reader::new(Some(base)).read(&line, &Form::of(&line)?, |_| {})
     }
 
     #[test]
@@ -352,7 +352,8 @@ mod tests {
         let line = Bytes::from_static(br#"{"url":"/a","host":"x","note":{"url":1},"id":7}"#);
         let base = Url::parse("https://api.example").expect("a URL");
         let mut seen = Vec::new();
-        let read = Reader::new(Some(base)).read(&line, |field| seen.push(field.to_owned()));
+        let form = Form::of(&line).expect("an object");
+        let read = Reader::new(Some(base)).read(&line, &form, |field| seen.push(field.to_owned()));
         assert!(read.is_ok());
         assert_eq!(seen, ["host", "note", "id"]);
     }
@@ -518,7 +519,7 @@ mod tests {
     fn a_relative_url_without_a_base_says_what_to_give() {
         let line = Bytes::from_static(br#"{"url":"/a"}"#);
         let fault = Reader::new(None)
-            .read(&line, |_| {})
+            .read(&line, &Form::of(&line).expect("an object"), |_| {})
             .expect_err("a bad line")
             .to_string();
         assert!(fault.contains("--base-url"), "{fault}");

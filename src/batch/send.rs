@@ -1,5 +1,6 @@
 //! One request on its way: through the limiter, out of the door, and back with what became of it.
 
+use std::pin::pin;
 use std::sync::{Arc, Mutex, OnceLock, PoisonError};
 use std::time::Duration;
 
@@ -97,16 +98,19 @@ impl Sender {
         let client = self.hosts.client(&request.url);
         self.prepare(&client.profile, &mut request, request_id);
         let mut has_share = false;
-        let sent = async {
-            has_share = self.share(&client, &request).await;
-            match has_share {
-                true => self.on_whichever_key(&client, &request, &mark).await,
-                false => (None, None),
+        let (reply, report) = {
+            // Pinned here, since whatever takes a future by value has room for it twice.
+            let sent = pin!(async {
+                has_share = self.share(&client, &request).await;
+                match has_share {
+                    true => self.on_whichever_key(&client, &request, &mark).await,
+                    false => (None, None),
+                }
+            });
+            match self.abort.run_until_cancelled(sent).await {
+                Some(end) => end,
+                None => (Some(Reply::cancelled()), None),
             }
-        };
-        let (reply, report) = match self.abort.run_until_cancelled(sent).await {
-            Some(end) => end,
-            None => (Some(Reply::cancelled()), None),
         };
         let attempts = mark.attempts();
         let hopeless = self.hopeless(&client, reply.as_ref());

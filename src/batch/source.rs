@@ -16,6 +16,7 @@ use xxhash_rust::xxh3::xxh3_128_with_seed;
 
 use super::counted::counted;
 use super::error::Error;
+use super::fields::Form;
 use super::ids::{Id, Index, Place, State};
 use super::input::{Line, Lines, Named};
 use super::record::RequestId;
@@ -243,15 +244,19 @@ impl<R: Read> Source<R> {
 
     fn work(&mut self, line: Line, buffer: &[u8]) -> Result<Option<Work>, Error> {
         let number = self.lines.number();
-        let (text, mut named) = match line {
+        let line = match line {
             Line::Blank => return Ok(None),
-            Line::Text(text) => {
-                let text = &buffer[text];
-                (Some(text), Named::of(number, text))
-            }
-            Line::TooLong => (None, Named::made(number, buffer)),
+            Line::Text(text) => Some(Bytes::copy_from_slice(&buffer[text])),
+            Line::TooLong => None,
         };
-        let bytes = text.unwrap_or(buffer);
+        let bytes = line.as_deref().unwrap_or(buffer);
+        let form = line.as_deref().map(Form::of);
+        let mut named = match &form {
+            Some(Ok(form)) => Named::given(number, bytes, form.custom_id),
+            // A line has the same id whether it is good or bad.
+            Some(Err(_)) => Named::of(number, bytes),
+            None => Named::made(number, bytes),
+        };
         let (place, state, repeated) = self.place(number, &mut named, bytes)?;
         let changed = state.is_final() && self.was_changed(number, place, state, &named, bytes);
         let again = match state {
@@ -263,11 +268,10 @@ impl<R: Read> Source<R> {
             return Ok(None);
         }
         let request_id = request_id(&named, bytes, state);
-        let line = text.map(Bytes::copy_from_slice);
-        let request = match (&line, repeated) {
-            (_, Some(fault)) => Err(fault),
-            (None, None) => Err(BadLine::new("it is longer than 64 MiB")),
-            (Some(line), None) => self.request(line),
+        let request = match (&line, form, repeated) {
+            (_, _, Some(fault)) | (_, Some(Err(fault)), None) => Err(fault),
+            (Some(line), Some(Ok(form)), None) => self.request(line, &form),
+            _ => Err(BadLine::new("it is longer than 64 MiB")),
         };
         if let (true, Ok(request)) = (is_first, &request) {
             self.plan.seen.first.get_or_init(|| request.url.clone());
@@ -286,9 +290,9 @@ impl<R: Read> Source<R> {
         }))
     }
 
-    fn request(&mut self, line: &Bytes) -> Result<Box<Request>, BadLine> {
+    fn request(&mut self, line: &Bytes, form: &Form<'_>) -> Result<Box<Request>, BadLine> {
         let seen = &self.plan.seen;
-        let request = self.reader.read(line, |field| {
+        let request = self.reader.read(line, form, |field| {
             let mut unknown = seen.unknown.lock().unwrap_or_else(PoisonError::into_inner);
             if let Some(count) = unknown.get_mut(field) {
                 *count += 1;

@@ -43,7 +43,10 @@ impl Run<'_> {
             }
         }
         let (flying, waiting) = (self.door.flying(), self.door.waiting());
-        let reason = self.board.named(waits_for, flying, waiting);
+        let reason = match self.door.is_full() && waiting == 0 {
+            true => "the memory that lines in flight take".to_owned(),
+            false => self.board.named(waits_for, flying, waiting),
+        };
         self.tally.on_wait(reason);
         if flying == 0 && waiting > 0 && self.stop.is_none() && self.holdup.is_due(now) {
             self.look_at_holdup(&clients);
