@@ -1,15 +1,15 @@
 //! What a batch costs: the processor time of a request and the memory of a run, `paceline run` against
 //! `paceline mock`, beside a bare reqwest loop that sends the same bodies to the same server.
 //!
-//! `cargo bench --features cli --bench batch` runs 10,000 lines, then 1,000,000 of 100 bytes and
-//! 100,000 of 20 KB; `-- LINES BYTES` a run of your own. Each process is measured apart, the server
-//! too: user and system time from `/proc`, in steps of 10 ms, and the most memory it had. So it needs
-//! Linux. The bars, on a machine that has little else to do: at most 60 µs a request for lines of
-//! 100 bytes, and at most 8 MiB and 24 bytes a line above the run of 10,000 lines of the same size.
+//! `cargo bench --features cli --bench batch` runs 10,000 lines and then 1,000,000, of 100 bytes and of
+//! 20 KB, from a file and through a pipe; `-- LINES BYTES [pipe]` a run of your own. Each process is
+//! measured apart, the server too: user and system time from `/proc`, in steps of 10 ms, and the most
+//! memory it had. So it needs Linux. The bars, on a machine that has little else to do: at most 60 µs a
+//! request, and at most 8 MiB and 24 bytes a line above the run of 10,000 lines of the same kind.
 
 use std::error::Error;
 use std::fs::{self, File};
-use std::io::{BufRead, BufReader, BufWriter, Write};
+use std::io::{self, BufRead, BufReader, BufWriter, Write};
 use std::path::Path;
 use std::process::{Child, Command, Stdio};
 use std::thread;
@@ -29,35 +29,52 @@ fn main() -> Result<(), Box<dyn Error>> {
         _ => {}
     }
     let numbers: Vec<usize> = words.iter().filter_map(|word| word.parse().ok()).collect();
-    let sizes = match numbers[..] {
-        [lines, bytes] => vec![(lines, bytes)],
-        _ => SIZES.to_vec(),
+    let from = if words.contains(&"pipe") {
+        Source::Pipe
+    } else {
+        Source::File
+    };
+    let runs = match numbers[..] {
+        [lines, bytes] => vec![(lines, bytes, from)],
+        _ => RUNS.to_vec(),
     };
     println!(
-        "{:>9} {:>6}  {:<9} {:>8} {:>8} {:>8} {:>9} {:>9}",
-        "lines", "bytes", "process", "user", "system", "seconds", "µs each", "peak MiB"
+        "{:>9} {:>6} {:<5} {:<9} {:>8} {:>8} {:>8} {:>9} {:>9}",
+        "lines", "bytes", "from", "process", "user", "system", "seconds", "µs each", "peak MiB"
     );
-    for (lines, bytes) in sizes {
-        compare(lines, bytes)?;
+    for (lines, bytes, from) in runs {
+        compare(lines, bytes, from)?;
     }
     Ok(())
 }
 
+/// Where lines come from.
+#[derive(Clone, Copy, Debug, PartialEq)]
+enum Source {
+    File,
+    Pipe,
+}
+
 /// One run of each, over as many lines.
-fn compare(lines: usize, bytes: usize) -> Result<(), Box<dyn Error>> {
+fn compare(lines: usize, bytes: usize, from: Source) -> Result<(), Box<dyn Error>> {
     let folder = tempfile::tempdir()?;
-    let (input, output) = (
-        folder.path().join("in.jsonl"),
-        folder.path().join("out.jsonl"),
-    );
-    write_input(&input, lines, bytes)?;
+    let input = match from {
+        Source::File => folder.path().join("in.jsonl"),
+        Source::Pipe => "-".into(),
+    };
+    let output = folder.path().join("out.jsonl");
+    if from == Source::File {
+        write_lines(File::create(&input)?, lines, bytes)?;
+    }
     let scenario = folder.path().join("fast.toml");
     fs::write(&scenario, FAST)?;
     let row = |name: &str, used: &Used| {
         let each = (used.user + used.system) / lines as f64 * 1e6;
         let peak = used.peak as f64 / f64::from(1 << 20);
+        let from = format!("{from:?}").to_lowercase();
         println!(
-            "{lines:>9} {bytes:>6}  {name:<9} {:>8.2} {:>8.2} {:>8.1} {each:>9.1} {peak:>9.1}",
+            "{lines:>9} {bytes:>6} {from:<5} {name:<9} {:>8.2} {:>8.2} {:>8.1} {each:>9.1} \
+             {peak:>9.1}",
             used.user, used.system, used.seconds
         );
     };
@@ -73,8 +90,16 @@ fn compare(lines: usize, bytes: usize) -> Result<(), Box<dyn Error>> {
         let mut command = command(&url);
         if name == "paceline" {
             command.arg(&input).arg("-o").arg(&output);
+            if from == Source::Pipe {
+                command.stdin(Stdio::piped());
+            }
         }
-        row(name, &Used::by(command.spawn()?)?);
+        let mut child = command.spawn()?;
+        if let Some(pipe) = child.stdin.take() {
+            // What breaks it is told by the records that are missing.
+            thread::spawn(move || write_lines(pipe, lines, bytes).ok());
+        }
+        row(name, &Used::by(child)?);
         let peak = peak(&format!("/proc/{}", server.id()));
         server.kill()?;
         let used = Used::by(server)?;
@@ -130,17 +155,16 @@ fn body(bytes: usize) -> String {
     format!("{{\"pad\":\"{pad}\"}}")
 }
 
-fn write_input(path: &Path, lines: usize, bytes: usize) -> Result<(), Box<dyn Error>> {
+fn write_lines<W: Write>(to: W, lines: usize, bytes: usize) -> io::Result<()> {
     let body = body(bytes);
-    let mut file = BufWriter::with_capacity(1 << 20, File::create(path)?);
+    let mut to = BufWriter::with_capacity(1 << 20, to);
     for line in 0..lines {
         writeln!(
-            file,
+            to,
             "{{\"custom_id\":\"{line:07}\",\"url\":\"/v1/work\",\"body\":{body}}}"
         )?;
     }
-    file.flush()?;
-    Ok(())
+    to.flush()
 }
 
 /// What a process has used from its start to its end.
@@ -193,13 +217,16 @@ fn uptime() -> Result<f64, Box<dyn Error>> {
     Ok(text.split(' ').next().unwrap_or_default().parse()?)
 }
 
-/// Lines, and bytes in the body of each. 100,000 of 20 KB are 2 GB; ten times as many show nothing
-/// more, and need 20 GB.
-const SIZES: [(usize, usize); 4] = [
-    (10_000, 100),
-    (1_000_000, 100),
-    (10_000, 20_000),
-    (100_000, 20_000),
+/// Lines, bytes in the body of each, and where they come from. As a file, 100,000 lines of 20 KB are
+/// 2 GB; ten times as many are for a pipe, which needs no room.
+const RUNS: [(usize, usize, Source); 7] = [
+    (10_000, 100, Source::File),
+    (1_000_000, 100, Source::File),
+    (1_000_000, 100, Source::Pipe),
+    (10_000, 20_000, Source::File),
+    (100_000, 20_000, Source::File),
+    (10_000, 20_000, Source::Pipe),
+    (1_000_000, 20_000, Source::Pipe),
 ];
 
 /// It answers at once, and refuses nothing.
