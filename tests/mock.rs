@@ -112,16 +112,18 @@ async fn the_mock_knows_a_repetition_and_writes_each_request_down() {
 async fn a_caller_that_hangs_up_is_no_longer_in_flight() {
     let slow = "[provider]\nlatency = '30s'\n[load]\nrequests = 1\n";
     let mock = Mock::start(slow, &[]);
-    let call = send(&mock, "one", "a");
-    let hung_up = tokio::time::timeout(std::time::Duration::from_millis(300), call).await;
-    assert!(hung_up.is_err());
-    for _ in 0..100 {
-        if mock.stats().await["in_flight"] == 0 {
-            return;
+    let in_flight = async |count| {
+        while mock.stats().await["in_flight"] != count {
+            tokio::time::sleep(std::time::Duration::from_millis(20)).await;
         }
-        tokio::time::sleep(std::time::Duration::from_millis(20)).await;
+    };
+    tokio::select! {
+        _ = send(&mock, "one", "a") => panic!("it was answered"),
+        () = in_flight(1) => {}
     }
-    panic!("it is still in flight");
+    // Long before it would have been answered.
+    let gone = tokio::time::timeout(std::time::Duration::from_secs(20), in_flight(0)).await;
+    assert!(gone.is_ok(), "it is still in flight");
 }
 
 #[test]

@@ -21,9 +21,10 @@ mod tables;
 mod usage;
 
 use std::fs;
-use std::io::Write;
+use std::io::{BufRead, BufReader, Write};
 use std::path::{Path, PathBuf};
 use std::process::{Child, Command, ExitStatus, Output, Stdio};
+use std::sync::mpsc::{self, Receiver};
 use std::time::{Duration, Instant};
 
 use serde_json::Value;
@@ -84,6 +85,11 @@ impl Batch {
         self.command().spawn().expect("the command starts")
     }
 
+    /// Starts it and listens to what it says.
+    fn start_heard(&self) -> Heard {
+        Heard::new(self.start())
+    }
+
     fn run(&self) -> Ended {
         Ended::of(self.command())
     }
@@ -101,6 +107,53 @@ impl Batch {
             .iter()
             .map(|record| text(&record["custom_id"]))
             .collect()
+    }
+}
+
+/// A run whose stderr is listened to while it goes on.
+struct Heard {
+    child: Child,
+    lines: Receiver<String>,
+    said: String,
+}
+
+impl Heard {
+    fn new(mut child: Child) -> Self {
+        let stderr = BufReader::new(child.stderr.take().expect("a pipe"));
+        let (sender, lines) = mpsc::channel();
+        std::thread::spawn(move || {
+            for line in stderr.lines() {
+                sender.send(line.expect("UTF-8")).ok();
+            }
+        });
+        let said = String::new();
+        Self { child, lines, said }
+    }
+
+    /// Waits until it has said this.
+    fn until_said(&mut self, part: &str) {
+        until(part, || {
+            self.hear(self.lines.try_iter().collect());
+            self.said.contains(part)
+        });
+    }
+
+    fn hear(&mut self, lines: Vec<String>) {
+        for line in lines {
+            self.said.push_str(&line);
+            self.said.push('\n');
+        }
+    }
+
+    /// Waits for its end.
+    fn end(mut self) -> Ended {
+        let mut output = self.child.wait_with_output().expect("it ends");
+        for line in self.lines {
+            self.said.push_str(&line);
+            self.said.push('\n');
+        }
+        output.stderr = self.said.into_bytes();
+        Ended::from(output)
     }
 }
 

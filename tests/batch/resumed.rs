@@ -1,9 +1,10 @@
 //! What a second run knows of the first: what may not be sent again, what has changed, whose the
 //! keys are.
 
+use std::sync::atomic::{AtomicUsize, Ordering};
 use std::time::Duration;
 
-use super::server::{Answer, Server};
+use super::server::{Answer, Gate, Server};
 use super::{Batch, Ended, until};
 
 fn ok() -> Server {
@@ -12,7 +13,14 @@ fn ok() -> Server {
 
 #[test]
 fn what_was_in_flight_at_a_kill_is_not_sent_again_under_never_and_the_user_is_told() {
-    let server = Server::new(|_| Answer::json(200, "{}").after(Duration::from_millis(300)));
+    let (gate, count) = (Gate::default(), AtomicUsize::new(0));
+    let held = gate.clone();
+    let server = Server::new(move |_| {
+        if count.fetch_add(1, Ordering::SeqCst) >= 3 {
+            held.pass();
+        }
+        Answer::json(200, "{}")
+    });
     let input: String = (0..12)
         .map(|n| format!("{{\"custom_id\":\"{n}\",\"url\":\"/pay\",\"body\":{n}}}\n"))
         .collect();
@@ -27,9 +35,10 @@ fn what_was_in_flight_at_a_kill_is_not_sent_again_under_never_and_the_user_is_to
     ];
     let batch = Batch::new(&input, &server.url()).with(&options);
     let mut run = batch.start();
-    until("a second round", || server.calls().len() == 6);
+    until("a second round", || server.count() == 6);
     run.kill().expect("it runs");
     run.wait().expect("it ends");
+    gate.open();
     let end = batch.run();
     assert_eq!(end.code(), 1, "{}", end.stderr);
     assert!(
@@ -266,7 +275,7 @@ fn options_that_need_the_whole_output_are_refused_without_one() {
 fn an_attempt_that_takes_too_long_is_made_again() {
     let slow = std::sync::atomic::AtomicBool::new(true);
     let server = Server::new(move |_| {
-        let delay = if slow.swap(false, std::sync::atomic::Ordering::SeqCst) {
+        let delay = if slow.swap(false, Ordering::SeqCst) {
             5_000
         } else {
             0
@@ -276,5 +285,7 @@ fn an_attempt_that_takes_too_long_is_made_again() {
     let input = "{\"custom_id\":\"a\",\"method\":\"GET\",\"url\":\"/a\"}";
     let batch = Batch::new(input, &server.url()).with(&["--timeout", "500ms"]);
     let end = batch.run();
-    assert_eq!((end.code(), server.calls().len()), (0, 2), "{}", end.stderr);
+    assert_eq!(end.code(), 0, "{}", end.stderr);
+    // A busy machine may be as slow as the server was.
+    assert!(server.count() >= 2, "{}", end.stderr);
 }

@@ -46,6 +46,23 @@ impl Answer {
     }
 }
 
+/// Holds answers back until it is opened, however long a busy machine takes to get there.
+#[derive(Clone, Default)]
+pub(super) struct Gate(Arc<AtomicBool>);
+
+impl Gate {
+    pub(super) fn open(&self) {
+        self.0.store(true, Ordering::SeqCst);
+    }
+
+    /// Returns once it is open.
+    pub(super) fn pass(&self) {
+        while !self.0.load(Ordering::SeqCst) {
+            thread::sleep(Duration::from_millis(5));
+        }
+    }
+}
+
 type Handler = dyn Fn(&Call) -> Answer + Send + Sync;
 
 /// Serves on the loopback until it is dropped.

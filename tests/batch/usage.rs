@@ -29,10 +29,10 @@ fn duplicate_ids_are_refused_with_both_lines_before_anything_is_sent() {
 
 #[test]
 fn a_second_run_on_the_same_output_is_refused() {
-    let server = Server::new(|_| Answer::json(200, "{}").after(Duration::from_secs(3)));
+    let server = Server::new(|_| Answer::json(200, "{}").after(Duration::from_secs(60)));
     let batch = Batch::new("{\"url\":\"/a\"}", &server.url());
     let mut first = batch.start();
-    until("the first run's request", || server.calls().len() == 1);
+    until("the first run's request", || server.count() == 1);
     let end = batch.run();
     assert_eq!((end.code(), server.calls().len()), (2, 1));
     assert!(
