@@ -1,20 +1,30 @@
 //! What holds for every machine under every sequence of events.
 
 use std::collections::BTreeMap;
+use std::time::Duration;
 
 use paceline::scheduler::events::{Outcome, Ticket, Verdict};
-use paceline::{Ask, Ceiling, Priority, Replay, Settings};
+use paceline::{Ask, Ceiling, Priority, Replay, Reserve, Settings};
 use proptest::prelude::*;
 
-use crate::support::machine::{Machine, answer, refused, served};
+use crate::support::machine::{Machine, answer, fingerprint, refused, served};
+
+/// Equals go first come first served.
+#[derive(Clone, Copy, Debug, PartialEq)]
+struct Kind {
+    priority: u8,
+    bucket: u8,
+    tenant: u8,
+    pin: Option<u8>,
+}
 
 /// One event.
 #[derive(Clone, Debug)]
 enum Event {
     Submit {
-        priority: u8,
-        bucket: u8,
+        kind: Kind,
         deadline: Option<u16>,
+        delay: Option<u16>,
     },
     Pass {
         millis: u16,
@@ -31,11 +41,21 @@ enum Event {
     },
 }
 
+fn kind() -> impl Strategy<Value = Kind> {
+    let pin = proptest::option::weighted(0.2, 1u8..3);
+    (0u8..3, 0u8..3, 0u8..3, pin).prop_map(|(level, bucket, tenant, pin)| Kind {
+        priority: level * 45,
+        bucket,
+        tenant,
+        pin,
+    })
+}
+
 fn event() -> impl Strategy<Value = Event> {
+    let rarely = || proptest::option::weighted(0.2, 1u16..5000);
     prop_oneof![
-        4 => (0u8..3, 0u8..2, proptest::option::weighted(0.2, 1u16..5000)).prop_map(
-            |(level, bucket, deadline)| Event::Submit { priority: level * 40, bucket, deadline }
-        ),
+        4 => (kind(), rarely(), rarely())
+            .prop_map(|(kind, deadline, delay)| Event::Submit { kind, deadline, delay }),
         3 => (0u16..1500).prop_map(|millis| Event::Pass { millis }),
         8 => Just(Event::Grant),
         6 => (any::<u8>(), any::<u8>()).prop_map(|(which, outcome)| Event::End { which, outcome }),
@@ -75,7 +95,7 @@ struct Model {
     machine: Machine,
     live: BTreeMap<Ticket, Life>,
     /// Order of submit of those never granted, with their class.
-    fresh: BTreeMap<u64, (Ticket, u8, u8)>,
+    fresh: BTreeMap<u64, (Ticket, Kind)>,
     submitted: u64,
     ended: u64,
     limit: usize,
@@ -98,7 +118,7 @@ impl Model {
             self.live.remove(&ticket).is_some(),
             "{ticket:?} ended twice"
         );
-        self.fresh.retain(|_, (other, ..)| *other != ticket);
+        self.fresh.retain(|_, (other, _)| *other != ticket);
         self.ended += 1;
     }
 
@@ -136,14 +156,10 @@ impl Model {
         let place = self
             .fresh
             .iter()
-            .find(|(_, (ticket, ..))| *ticket == grant.ticket);
-        if let Some((&place, &(_, priority, bucket))) = place {
-            let passed =
-                self.fresh
-                    .range(..place)
-                    .find(|(_, (_, other_priority, other_bucket))| {
-                        (*other_priority, *other_bucket) == (priority, bucket)
-                    });
+            .find(|(_, (ticket, _))| *ticket == grant.ticket);
+        if let Some((&place, &(_, kind))) = place {
+            let mut before = self.fresh.range(..place);
+            let passed = before.find(|(_, (_, other))| *other == kind);
             assert!(passed.is_none(), "{passed:?} was there first");
             self.fresh.remove(&place);
         }
@@ -162,23 +178,30 @@ impl Model {
         };
         match *event {
             Event::Submit {
-                priority,
-                bucket,
+                kind,
                 deadline,
+                delay,
             } => {
+                let millis = |ms: u16| Duration::from_millis(ms.into());
                 let mut ask = Ask::new()
-                    .priority(Priority(priority))
+                    .priority(Priority(kind.priority))
                     .replay(Replay::Always);
-                if bucket > 0 {
-                    ask = ask.bucket("other");
+                if kind.bucket > 0 {
+                    ask = ask.bucket(format!("bucket {}", kind.bucket));
                 }
-                ask.deadline = deadline.map(|ms| std::time::Duration::from_millis(ms.into()));
+                if kind.tenant > 0 {
+                    ask = ask.tenant(format!("tenant {}", kind.tenant));
+                }
+                ask.pin = kind.pin.map(fingerprint);
+                ask.deadline = deadline.map(millis);
+                ask.not_before = delay.map(millis);
                 let now = self.machine.now;
                 if let Ok(ticket) = self.machine.scheduler.submit(ask, now) {
                     self.submitted += 1;
                     self.live.insert(ticket, Life::Waiting);
-                    self.fresh
-                        .insert(self.submitted, (ticket, priority, bucket));
+                    if delay.is_none() {
+                        self.fresh.insert(self.submitted, (ticket, kind));
+                    }
                 }
             }
             Event::Pass { millis } => self.machine.pass(f64::from(millis) / 1e3),
@@ -207,6 +230,31 @@ impl Model {
                 self.machine.scheduler.cancel(ticket);
                 self.forget(ticket);
             }
+        }
+    }
+
+    /// What is explained is so.
+    fn check_explanation(&self) {
+        let explained = self.machine.scheduler.explain(self.machine.now);
+        let of = |life| self.live.values().filter(|&&l| l == life).count();
+        let counts = (explained.waiting, explained.in_flight);
+        assert_eq!(counts, (of(Life::Waiting), of(Life::Flying)));
+        assert_eq!(counts, self.machine.scheduler.depth());
+        let classes: usize = explained.classes.iter().map(|class| class.waiting).sum();
+        let tenants: usize = explained.tenants.iter().map(|tenant| tenant.waiting).sum();
+        assert_eq!((classes, tenants), (counts.0, counts.0));
+        assert_eq!(explained.heads.is_empty(), counts.0 == 0, "{explained}");
+        let in_flight: usize = (explained.keys.iter())
+            .map(|key| key.in_flight as usize)
+            .sum();
+        assert_eq!(in_flight, counts.1);
+    }
+
+    /// The same while nobody may go: everybody waits for something.
+    fn check_reasons(&self) {
+        let explained = self.machine.scheduler.explain(self.machine.now);
+        for head in &explained.heads {
+            assert!(head.waits_for.is_some(), "{explained}");
         }
     }
 
@@ -251,8 +299,9 @@ impl Model {
     }
 }
 
-fn settings(concurrency: u32, ceiling: bool) -> Settings {
+fn settings(concurrency: u32, ceiling: bool, reserve: bool) -> Settings {
     let mut settings = Settings::default();
+    settings.reserve = reserve.then(Reserve::default);
     settings.key_concurrency = concurrency;
     if ceiling {
         settings.ceilings = vec!["3/1s".parse::<Ceiling>().expect("a ceiling")];
@@ -269,11 +318,13 @@ proptest! {
         keys in 1u8..4,
         concurrency in 1u32..5,
         ceiling in any::<bool>(),
+        reserve in any::<bool>(),
     ) {
         let limit = usize::from(keys) * concurrency as usize;
-        let mut model = Model::new(settings(concurrency, ceiling), keys, limit);
+        let mut model = Model::new(settings(concurrency, ceiling, reserve), keys, limit);
         for event in &events {
             model.apply(event);
+            model.check_explanation();
         }
         model.drain();
     }
@@ -282,11 +333,13 @@ proptest! {
     fn nothing_moves_before_the_stated_moment(
         events in proptest::collection::vec(event(), 1..80),
         keys in 1u8..3,
+        reserve in any::<bool>(),
     ) {
-        let mut model = Model::new(settings(4, true), keys, usize::from(keys) * 4);
+        let mut model = Model::new(settings(4, true, reserve), keys, usize::from(keys) * 4);
         for event in &events {
             model.apply(event);
             while model.refusals() || model.grant() || model.refusals() {}
+            model.check_reasons();
             let Some(next) = model.machine.scheduler.poll_timeout() else { continue };
             prop_assert!(next > model.machine.now, "{:?} has passed", next);
             if next.as_nanos() > model.machine.now.as_nanos() + 1 {

@@ -6,10 +6,9 @@
 //! once for all lanes in which it waits. A lane that is shut leaves the lists of its tenants when a
 //! look first meets it there.
 //!
-//! Only the turn of a class is one for all lanes: where it was granted in others while this one was
-//! shut, it waits for a turn in this one from then on, in the same way. Whoever is above gets a lane
-//! at its own gates nearly always, and what is below would wait there for ever while it is served
-//! elsewhere.
+//! A class has one turn for all lanes. Where it was granted in others while one was shut, it has missed
+//! that one and waits for a turn of its own there from then on: where a bucket or a key is always
+//! taken by whoever is above, what is below would wait for ever while its class is served elsewhere.
 
 use std::cmp::Reverse;
 use std::collections::{BTreeSet, HashSet};
@@ -34,11 +33,13 @@ pub(super) struct Class {
     grant: u64,
     /// The open lanes in which it waits, by its oldest ask in each.
     lanes: BTreeSet<(i64, u32)>,
+    /// Those of them in which it missed its turn, by when its wait for one of its own began.
+    owed: BTreeSet<(i64, u32)>,
     /// The tenants whose lists name a lane, in their order.
     turns: BTreeSet<Turn>,
 }
 
-/// The ask by which a class comes to a lane in turn.
+/// The ask of a lane that goes next.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 struct Head {
     turn: Turn,
@@ -81,22 +82,30 @@ impl SlotQueue {
             return (!was_over).then(|| (lane, self.ticket(slot)));
         }
         while let Some(&place) = round.classes.last() {
-            round.seen = self.head_after(place.1, round.seen);
-            match round.seen {
-                Some(by) => return self.head_of(place, by),
+            let head = match self.owed(place) {
+                Some((lane, priority)) => self.first_of(lane, priority),
+                None => {
+                    round.seen = self.head_after(place.1, round.seen);
+                    round.seen
+                }
+            };
+            match head {
+                Some(head) => return Some((head.lane, self.ticket(head.age.slot))),
                 None => round.classes.pop(),
             };
         }
         None
     }
 
-    /// The head of a lane, at the turn of a class that brings it.
-    fn head_of(&self, place: (i64, u8), by: Head) -> Option<(u32, Ticket)> {
-        let head = match self.lanes[by.lane as usize].owed(place) {
-            Some(priority) => self.first_of(by.lane, priority)?,
-            None => by,
-        };
-        Some((by.lane, self.ticket(head.age.slot)))
+    /// The lane that a class is owed a turn in, where that is due before the turn of one above it.
+    fn owed(&self, place: (i64, u8)) -> Option<(u32, u8)> {
+        let below = self.classes.iter().filter(|class| class.priority < place.1);
+        let first = below.filter_map(|class| {
+            let &(since, lane) = class.owed.first()?;
+            Some((due(since, class.priority), class.priority, lane))
+        });
+        let (at, priority, lane) = first.min()?;
+        ((at, priority) < place).then_some((lane, priority))
     }
 
     /// The first in turn of a class in a lane.
@@ -112,17 +121,18 @@ impl SlotQueue {
 
     /// The head of a lane, if it is open.
     pub(super) fn open_head(&self, index: u32) -> Option<Ticket> {
-        let listed = self.lanes[index as usize].listed.iter();
-        let classes = listed.filter_map(|&(priority, _)| {
-            let class = self.class(priority)?;
+        let lane = &self.lanes[index as usize];
+        let classes = lane.listed.iter().filter_map(|standing| {
+            let class = self.class(standing.priority)?;
             Some(class.place(class.lanes.first()?.0))
         });
         let place = classes.min()?;
-        let by = self.first_of(index, place.1)?;
-        self.head_of(place, by).map(|(_, ticket)| ticket)
+        let owed = lane.owed(place).map(|(_, priority)| priority);
+        let head = self.first_of(index, owed.unwrap_or(place.1))?;
+        Some(self.ticket(head.age.slot))
     }
 
-    /// The next lane of a class after another, and whose turn brings it.
+    /// The next head of a class after another.
     fn head_after(&mut self, priority: u8, seen: Option<Head>) -> Option<Head> {
         let class = self.class(priority)?;
         if class.lanes.is_empty() {
@@ -172,31 +182,47 @@ impl SlotQueue {
         let mut heads = Vec::new();
         let mut seen = HashSet::new();
         for place in classes {
+            let lanes = self.lanes.iter();
+            let owed = lanes.filter_map(|(index, lane)| Some((lane.owed(place)?, index as u32)));
+            let mut owed: Vec<_> = owed.filter(|&(_, lane)| seen.insert(lane)).collect();
+            owed.sort_unstable();
+            let owed = owed.into_iter();
+            heads.extend(owed.filter_map(|((_, class), lane)| self.first_of(lane, class)));
             let lanes = self.lanes.iter().map(|(index, _)| index as u32);
-            let bring = lanes.filter_map(|lane| self.first_of(lane, place.1));
-            let mut bring: Vec<_> = bring.filter(|by| seen.insert(by.lane)).collect();
-            bring.sort_unstable();
-            heads.extend(bring.into_iter().filter_map(|by| self.head_of(place, by)));
+            let lanes = lanes.filter_map(|lane| self.first_of(lane, place.1));
+            let mut lanes: Vec<_> = lanes.filter(|head| seen.insert(head.lane)).collect();
+            lanes.sort_unstable();
+            heads.extend(lanes);
         }
+        let heads = heads.into_iter();
         heads
+            .map(|head| (head.lane, self.ticket(head.age.slot)))
+            .collect()
     }
 
     /// Puts a lane among the open ones of each class that waits in it; nowhere if it is shut.
     pub(super) fn list(&mut self, index: u32) {
         let lane = &mut self.lanes[index as usize];
         let listed = match lane.shut {
-            None => lane.classes(),
+            None => lane.standings(),
             Some(_) => SmallVec::new(),
         };
         if listed == lane.listed {
             return;
         }
-        let before = std::mem::replace(&mut lane.listed, listed.clone());
-        for (priority, oldest) in before {
-            self.class_mut(priority).lanes.remove(&(oldest, index));
+        for standing in std::mem::replace(&mut lane.listed, listed.clone()) {
+            let class = self.class_mut(standing.priority);
+            class.lanes.remove(&(standing.oldest, index));
+            if let Some(since) = standing.owed_since {
+                class.owed.remove(&(since, index));
+            }
         }
-        for (priority, oldest) in listed {
-            self.class_mut(priority).lanes.insert((oldest, index));
+        for standing in listed {
+            let class = self.class_mut(standing.priority);
+            class.lanes.insert((standing.oldest, index));
+            class
+                .owed
+                .extend(standing.owed_since.map(|since| (since, index)));
         }
     }
 
@@ -217,13 +243,14 @@ impl SlotQueue {
         }
     }
 
-    /// One of a class is granted.
+    /// One of a class is granted in a lane.
     pub(super) fn on_granted(&mut self, priority: u8, lane: u32, now: i64) {
         self.grants += 1;
         let grant = self.grants;
         let class = self.class_mut(priority);
         (class.served, class.grant) = (now, grant);
         self.lanes[lane as usize].on_granted(priority);
+        self.list(lane);
     }
 
     /// The oldest ask of a tenant in a lane has changed.
@@ -279,6 +306,7 @@ impl SlotQueue {
                 served: i64::MIN,
                 grant: 0,
                 lanes: BTreeSet::new(),
+                owed: BTreeSet::new(),
                 turns: BTreeSet::new(),
             });
             self.classes.len() - 1

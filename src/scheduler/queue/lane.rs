@@ -41,8 +41,8 @@ pub(crate) struct Lane {
     pub(super) shut: Option<Closed>,
     /// Its head has changed since its gates were asked.
     pub(super) is_fresh: bool,
-    /// Where it stands among the open lanes: in the classes that wait in it, by the oldest ask of each.
-    pub(super) listed: SmallVec<[(u8, i64); 2]>,
+    /// Where it stands among the open lanes.
+    pub(super) listed: SmallVec<[Standing; 2]>,
     /// Where it stands among those with deadlines.
     pub(super) hopeless: Time,
     /// Tenants in whose lists it was met while it was shut, and is not any more.
@@ -60,6 +60,16 @@ pub(super) struct Closed {
     pub(super) at: Time,
     /// How many were granted before.
     pub(super) grants: u64,
+}
+
+/// Where an open lane stands among those of one class that waits in it. Moments are in nanoseconds.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) struct Standing {
+    pub(super) priority: u8,
+    /// When its oldest ask was submitted.
+    pub(super) oldest: i64,
+    /// Since when it has waited for a turn of its own in the lane, if it missed its class's.
+    pub(super) owed_since: Option<i64>,
 }
 
 /// The waiting asks of one priority.
@@ -97,11 +107,16 @@ impl Lane {
         }
     }
 
-    /// The classes that wait in it, and when the oldest ask of each was submitted.
-    pub(super) fn classes(&self) -> SmallVec<[(u8, i64); 2]> {
-        let classes = self.classes.iter();
-        let oldest = classes.filter_map(|class| Some((class.priority, class.submitted()?)));
-        oldest.collect()
+    /// Where it stands while it is open.
+    pub(super) fn standings(&self) -> SmallVec<[Standing; 2]> {
+        let classes = self.classes.iter().filter_map(|class| {
+            Some(Standing {
+                priority: class.priority,
+                oldest: class.submitted()?,
+                owed_since: class.owed_since(),
+            })
+        });
+        classes.collect()
     }
 
     /// When the oldest ask of a class was submitted.
@@ -109,12 +124,14 @@ impl Lane {
         self.class(priority)?.submitted()
     }
 
-    /// A class below the one whose turn it is that has missed its own, and was due before.
-    pub(super) fn owed(&self, place: (i64, u8)) -> Option<u8> {
+    /// A class below the one whose turn it is that is owed a turn here, due before; and when.
+    pub(super) fn owed(&self, place: (i64, u8)) -> Option<(i64, u8)> {
         let below = self.classes.iter().filter(|class| class.priority < place.1);
-        let owed = below.filter_map(|class| Some((class.due_here()?, class.priority)));
-        let owed = owed.min().filter(|&owed| owed < place)?;
-        Some(owed.1)
+        let owed = below.filter_map(|class| {
+            let due = due(class.owed_since()?, class.priority);
+            Some((due, class.priority))
+        });
+        owed.min().filter(|&owed| owed < place)
     }
 
     /// A class was granted in another lane, at this moment in nanoseconds, while this one was shut.
@@ -235,9 +252,8 @@ impl Class {
         self.oldest.first().map(|oldest| oldest.submitted)
     }
 
-    /// When it is its turn in this lane, if it missed one.
-    fn due_here(&self) -> Option<i64> {
-        Some(due(self.submitted()?.max(self.missed?), self.priority))
+    fn owed_since(&self) -> Option<i64> {
+        Some(self.submitted()?.max(self.missed?))
     }
 }
 

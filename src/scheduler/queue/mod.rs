@@ -762,6 +762,8 @@ mod tests {
                         queue.remove(ticket);
                     }
                 }
+                queue.look_again(n, Time::START);
+                queue.open_bucket(7);
                 let made = queue.all_heads();
                 let mut round = queue.round();
                 let mut kept = Vec::new();
@@ -772,8 +774,6 @@ mod tests {
                     queue.shut(lane, why, by_bucket, Time::START);
                 }
                 assert_eq!(kept, made, "seed {seed}, after {n}");
-                queue.look_again(n, Time::START);
-                queue.open_bucket(7);
             }
         }
     }
