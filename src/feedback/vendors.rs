@@ -6,14 +6,19 @@
 
 mod clouds;
 mod commerce;
+mod customers;
 mod data;
+mod exchanges;
 mod gateways;
 mod inference;
+mod media;
 mod models;
 mod platforms;
+mod shorthand;
 mod social;
 mod work;
 
+use self::shorthand::*;
 use super::values::Unit;
 use super::{Dimension, Fault};
 
@@ -434,16 +439,19 @@ impl Key<'static> {
 }
 
 /// All rows, in the order of the files.
-pub(crate) static VENDORS: [&[Vendor]; 9] = [
+pub(crate) static VENDORS: [&[Vendor]; 12] = [
     gateways::ROWS,
     models::ROWS,
     inference::ROWS,
     platforms::ROWS,
     clouds::ROWS,
     commerce::ROWS,
+    customers::ROWS,
     work::ROWS,
     social::ROWS,
+    media::ROWS,
     data::ROWS,
+    exchanges::ROWS,
 ];
 
 /// The row of this name. Does not compile where none has it.
@@ -474,115 +482,4 @@ pub(crate) const fn same(one: &[u8], other: &[u8]) -> bool {
 /// The rows one after the other.
 pub(crate) fn all() -> impl Iterator<Item = &'static Vendor> {
     VENDORS.iter().copied().flatten()
-}
-
-const REQUESTS: Key<'static> = Key::of(Dimension::Requests);
-const TOKENS: Key<'static> = Key::of(Dimension::Tokens);
-const INPUT: Key<'static> = Key::of(Dimension::InputTokens);
-const OUTPUT: Key<'static> = Key::of(Dimension::OutputTokens);
-const POINTS: Key<'static> = Key::of(Dimension::Points);
-const CONCURRENT: Key<'static> = Key::of(Dimension::Concurrent);
-const MONEY: Key<'static> = Key::of(Dimension::Cost);
-
-/// Limits per model, and nothing else of its own.
-const BY_MODEL: Own = Own {
-    bucket: Bucketing::Model,
-    ..Own::NONE
-};
-
-/// The paths of generation calls in the form that most vendors share.
-const CHAT: &[&str] = &[
-    "/chat/completions",
-    "/completions",
-    "/responses",
-    "/embeddings",
-    "/messages",
-];
-
-const SECOND: u32 = 1;
-const MINUTE: u32 = 60;
-const HOUR: u32 = 3600;
-const DAY: u32 = 86_400;
-const WEEK: u32 = 7 * DAY;
-/// Thirty days: what a month is counted as where a window has no calendar.
-const MONTH: u32 = 30 * DAY;
-
-/// A row of headers: a name, and what it says.
-const fn header(name: &'static str, means: Meaning<'static>) -> Header {
-    Header { name, means }
-}
-
-const fn limit(name: &'static str, key: Key<'static>) -> Header {
-    header(name, Meaning::Part(key, Part::Limit))
-}
-
-const fn remaining(name: &'static str, key: Key<'static>) -> Header {
-    header(name, Meaning::Part(key, Part::Remaining))
-}
-
-const fn used(name: &'static str, key: Key<'static>) -> Header {
-    header(name, Meaning::Part(key, Part::Used))
-}
-
-const fn reset(name: &'static str, key: Key<'static>) -> Header {
-    header(name, Meaning::Part(key, Part::Reset(Unit::Seconds)))
-}
-
-const fn wait(name: &'static str) -> Header {
-    header(name, Meaning::Wait(Unit::Seconds))
-}
-
-/// A reason that only says what kind of refusal it was.
-const fn reason(word: &'static str, says: Says) -> Reason {
-    Reason {
-        word,
-        says,
-        names: None,
-        spent: false,
-        resets_with_wait: false,
-    }
-}
-
-/// A reason that names the reading that is spent.
-const fn spent(word: &'static str, says: Says, names: Key<'static>) -> Reason {
-    Reason {
-        word,
-        says,
-        names: Some(names),
-        spent: true,
-        resets_with_wait: false,
-    }
-}
-
-/// A sentence that tells a wait.
-const fn says(words: &'static str) -> Text {
-    Text {
-        words,
-        says: None,
-        names: REQUESTS,
-        spent: false,
-        floor: 0,
-    }
-}
-
-/// A sentence that tells a reading.
-const fn tells(words: &'static str, names: Key<'static>) -> Text {
-    Text {
-        words,
-        says: None,
-        names,
-        spent: false,
-        floor: 0,
-    }
-}
-
-/// A sentence that tells what kind of refusal it was.
-const fn means(words: &'static str, says: Says) -> Text {
-    Text {
-        words,
-        says: Some(says),
-        names: REQUESTS,
-        spent: false,
-        floor: 0,
-    }
 }
