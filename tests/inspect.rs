@@ -226,3 +226,25 @@ fn limits_are_told_as_one_says_them() {
         assert!(page.contains(words), "{words:?} is missing in:\n{page}");
     }
 }
+
+#[test]
+fn what_speaks_of_limits_and_tells_nothing_is_named() {
+    let explained = |args: &[&str], response: &str| {
+        let output = inspect(args, response.as_bytes());
+        String::from_utf8(output.stdout).unwrap()
+    };
+    let page = explained(
+        &["--profile", "bitbucket"],
+        "HTTP/2 429\nx-ratelimit-nearlimit: true\nretry-after: 3\n\n",
+    );
+    let beside = "beside  x-ratelimit-nearlimit speaks of limits and tells nothing to act on";
+    assert!(page.contains(beside), "{page}");
+    // One quota that is told twice is told by both, and a label by what it names.
+    let page = explained(
+        &[],
+        "HTTP/2 200\nx-ratelimit-limit: 5\nx-ratelimit-remaining: 4\nx-ratelimit-resource: core\n\
+         ratelimit-limit: 5\nratelimit-remaining: 4\n\n",
+    );
+    assert!(!page.contains("beside"), "{page}");
+    assert!(!page.contains("wait"), "{page}");
+}

@@ -2,6 +2,7 @@
 
 mod advice;
 mod answer;
+mod beside;
 mod case;
 mod plain;
 mod response;
@@ -65,17 +66,13 @@ fn single(args: &Args, clock: &Clock) -> io::Result<ExitCode> {
     }
     let profile = args.profile.clone().unwrap_or_default();
     let body = Some(response.body).filter(|body| !body.is_empty());
-    let said = feedback::read(
-        &profile,
-        response.status,
-        &response.headers,
-        body,
-        clock.wall(),
-    );
+    let received = clock.wall();
+    let said = feedback::read(&profile, response.status, &response.headers, body, received);
     let text = if args.json {
         format!("{:#}\n", answer::whole(&said))
     } else {
-        plain::explain(&profile, &response, &said)
+        let beside = beside::names(&profile, &response, received);
+        plain::explain(&profile, &response, &said, &beside)
     };
     io::stdout().write_all(text.as_bytes())?;
     Ok(ExitCode::SUCCESS)

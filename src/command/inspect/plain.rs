@@ -14,7 +14,12 @@ use super::advice::{self, Fate};
 use super::response::Response;
 
 /// The whole page.
-pub(super) fn explain(profile: &Profile, response: &Response<'_>, said: &Feedback) -> String {
+pub(super) fn explain(
+    profile: &Profile,
+    response: &Response<'_>,
+    said: &Feedback,
+    beside: &[&str],
+) -> String {
     let mut page = String::new();
     let vendor = if *profile == Profile::NONE {
         "without a vendor's profile".to_owned()
@@ -33,7 +38,10 @@ pub(super) fn explain(profile: &Profile, response: &Response<'_>, said: &Feedbac
     if let Some(cause) = said.cause {
         line(&mut page, "cause", self::cause(cause));
     }
-    line(&mut page, "wait", &wait(said));
+    // A success that names no time need not say so.
+    if said.class != Class::Ok || said.wait.is_some() {
+        line(&mut page, "wait", &wait(said));
+    }
     if let Some(retry) = said.should_retry {
         line(
             &mut page,
@@ -64,6 +72,15 @@ pub(super) fn explain(profile: &Profile, response: &Response<'_>, said: &Feedbac
             "cost",
             &format!("{} {}", number(*amount), unit(*dimension)),
         );
+    }
+    if !beside.is_empty() {
+        let verb = if beside.len() == 1 {
+            "speaks of limits and tells"
+        } else {
+            "speak of limits and tell"
+        };
+        let text = format!("{} {verb} nothing to act on", beside.join(", "));
+        line(&mut page, "beside", &text);
     }
     page.push('\n');
     next(&mut page, said);
