@@ -75,7 +75,9 @@ fn family<'a>(
     let (mut items, mut policies) = (Members::new(), Members::new());
     gather(Part::Item, &mut items);
     gather(Part::Policy, &mut policies);
-    if items.iter().any(|item| !item.entry) {
+    // Draft 7 is a dictionary, whose members have no names beside their keys.
+    let dictionary = items.iter().any(|item| item.entry && item.name.is_none());
+    if !items.is_empty() && !dictionary {
         return named(tally, key, &items, &policies);
     }
     let mut live = Live::default();
