@@ -157,13 +157,12 @@ impl Run<'_> {
                  right file?",
             );
         }
-        // Where it takes no more, the end says why.
-        let why = match self.stop {
-            Some(Stop::Failed(_)) => "",
-            _ => ": nobody read the output",
-        };
         let lost = "[record of what was done was|records of what was done were] not written";
-        say(self.unwritten(), &format!("{lost}{why}"));
+        match self.stop {
+            // Where it takes no more, the end says why.
+            Some(Stop::Failed(_)) => say(self.unwritten(), lost),
+            _ => say(self.unwritten(), &format!("{lost}: nobody read the output")),
+        }
         if self.options.max_tokens.is_some() && tally.tokens.is_none() {
             say(
                 tally.succeeded,
@@ -186,11 +185,8 @@ impl Run<'_> {
         );
         let sender = self.sender.as_ref();
         if self.options.all_keys().next().is_some() {
-            let others = sender.map_or(0, |sender| sender.hosts.others());
-            say(
-                others as u64,
-                "other [host was|hosts were] called without a key",
-            );
+            let others = sender.map_or(0, |sender| sender.hosts.others()) as u64;
+            say(others, "other [host was|hosts were] called without a key");
         }
         notices.extend(self.of_store());
         self.seen.tell(&mut |notice| notices.push(notice));

@@ -309,11 +309,11 @@ impl Middleware for AtTheDoor {
                 .store(response.status().is_redirection(), Relaxed);
         }
         match &result {
-            Ok(response) => match Said::by(response.status(), response.headers()) {
-                Said::Served => self.outage.on_served(began, now),
+            Ok(response) => match Sign::of(response.status(), response.headers()) {
+                Sign::Served => self.outage.on_served(began, now),
                 // A provider that refuses is there, but whether it serves is not known.
-                Said::Refused => mark.on_refused(),
-                Said::Bad => {
+                Sign::Refused => mark.on_refused(),
+                Sign::Bad => {
                     let cause = format!("it answers {}", response.status());
                     self.outage.on_bad(&cause, began, now);
                 }
@@ -334,7 +334,7 @@ impl Middleware for AtTheDoor {
 }
 
 /// What an answer says about its provider, at a glance.
-enum Said {
+enum Sign {
     Served,
     /// For going too fast, or for being full.
     Refused,
@@ -342,8 +342,8 @@ enum Said {
     Bad,
 }
 
-impl Said {
-    fn by(status: StatusCode, headers: &HeaderMap) -> Self {
+impl Sign {
+    fn of(status: StatusCode, headers: &HeaderMap) -> Self {
         match status {
             StatusCode::TOO_MANY_REQUESTS => Self::Refused,
             StatusCode::SERVICE_UNAVAILABLE if headers.contains_key(RETRY_AFTER) => Self::Refused,
@@ -362,8 +362,9 @@ impl Said {
 #[error("the run is being stopped; it was not sent")]
 struct Stopping;
 
-/// What lines that wait for their turn may take of memory, unless a single one takes more.
-const MOST_WAITING: usize = 32 << 20;
+/// What lines that wait for their turn may take of memory, unless a single one takes more: a thousand
+/// of 8 KB, and at most 8 MiB more than a thousand of the smallest.
+const MOST_WAITING: usize = 16 << 20;
 
 /// What lines may take of memory in all. It is more than any line of its own, and leaves a machine of
 /// 1 GiB alive whatever the limiter learns: a thousand lines in flight of 10 MB each would be 10 GB.

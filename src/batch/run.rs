@@ -63,34 +63,12 @@ pub async fn run(options: Options) -> Result<Outcome, Error> {
         (false, Replays::Always) => counts.doubtful,
         (false, _) => 0,
     };
-    let before = counts.last - again;
-    let mut run = Run {
-        progress: Progress::new(options.progress, (!stream).then_some(counts.lines)),
-        tally: Tally {
-            before,
-            ..Tally::default()
-        },
-        door: Arc::new(Door::new(inflight)),
-        index: index.clone(),
-        journal,
-        options: &options,
-        clock,
-        seen,
-        streak: Streak::new(counts.last > counts.failed),
-        sender: None,
-        board: Board::default(),
-        holdup: HoldUp::default(),
-        told_of_size: false,
-        told_of_crowd: false,
-        keeper: None,
-        tasks: JoinSet::new(),
-        backlog: VecDeque::new(),
-        bytes: 0,
-        stop: None,
-        grace_ends: None,
-        input_ended: false,
-        aborted: false,
-    };
+    let progress = Progress::new(options.progress, (!stream).then_some(counts.lines));
+    let door = Door::new(inflight);
+    let mut run = Run::new(&options, journal, index, door, progress, clock);
+    run.seen = seen;
+    run.streak = Streak::new(counts.last > counts.failed);
+    run.tally.before = counts.last - again;
     run.open_state()?;
     run.until_done(&mut work, &mut signals).await;
     run.keep_state();
@@ -220,7 +198,41 @@ pub(super) enum Stop {
     Failed(Error),
 }
 
-impl Run<'_> {
+impl<'a> Run<'a> {
+    fn new(
+        options: &'a Options,
+        journal: Journal,
+        index: SharedIndex,
+        door: Door,
+        progress: Progress,
+        clock: Clock,
+    ) -> Self {
+        Self {
+            options,
+            journal,
+            index,
+            clock,
+            door: Arc::new(door),
+            seen: Arc::default(),
+            streak: Streak::new(false),
+            sender: None,
+            board: Board::default(),
+            holdup: HoldUp::default(),
+            told_of_size: false,
+            told_of_crowd: false,
+            keeper: None,
+            tasks: JoinSet::new(),
+            backlog: VecDeque::new(),
+            bytes: 0,
+            tally: Tally::default(),
+            progress,
+            stop: None,
+            grace_ends: None,
+            input_ended: false,
+            aborted: false,
+        }
+    }
+
     async fn until_done(&mut self, work: &mut mpsc::Receiver<Batch>, signals: &mut Signals) {
         let interval = self.progress.interval();
         let mut tick = time::interval(interval.unwrap_or(Duration::from_secs(3600)));

@@ -124,22 +124,8 @@ impl Sender {
             .filter(|reply| attempts > 0 || !stopped || reply.is_answer())
             .map(|reply| {
                 let took = self.clock.now().since(start);
-                let report = report.as_ref();
-                // What was never sent has done nothing but wait.
-                let idle = if attempts == 0 { took } else { Duration::ZERO };
-                let key = report.map(|report| report.key);
-                let key = key.filter(|key| *key != Fingerprint::ANONYMOUS);
-                let record = Record {
-                    id: request_id,
-                    custom_id: &named.text,
-                    ending: reply.ending(),
-                    attempts,
-                    key,
-                    waited: report.map_or(idle, |report| report.waited),
-                    took,
-                    last: reply.state().is_final(),
-                };
-                Recorded::of(&reply, &record)
+                let (id, custom_id) = (request_id, named.text.as_str());
+                recorded(&reply, report.as_ref(), id, custom_id, attempts, took)
             });
         Done {
             place,
@@ -405,6 +391,31 @@ impl Sender {
             () = tokio::time::sleep(pause) => {}
         }
     }
+}
+
+/// The reply to a line as its record has it.
+fn recorded(
+    reply: &Reply,
+    report: Option<&Report>,
+    id: RequestId,
+    custom_id: &str,
+    attempts: u32,
+    took: Duration,
+) -> Recorded {
+    // What was never sent has done nothing but wait.
+    let idle = if attempts == 0 { took } else { Duration::ZERO };
+    let key = report.map(|report| report.key);
+    let record = Record {
+        id,
+        custom_id,
+        ending: reply.ending(),
+        attempts,
+        key: key.filter(|key| *key != Fingerprint::ANONYMOUS),
+        waited: report.map_or(idle, |report| report.waited),
+        took,
+        last: reply.state().is_final(),
+    };
+    Recorded::of(reply, &record)
 }
 
 /// What came of a line last.
