@@ -250,6 +250,18 @@ impl Ceilings {
         Gate::at(until.unwrap_or(now), Reason::Ceiling, now)
     }
 
+    /// Whether an ask of this cost that starts now leaves enough for one of the cost `claimed` at
+    /// `until`, as far as it takes of it at all.
+    pub(crate) fn leaves(&self, claimed: &Cost, cost: &Cost, until: Time, now: Time) -> bool {
+        self.rates.iter().all(|rate| {
+            let cost = rate.cost(cost);
+            let both = rate.cost(claimed).saturating_add(cost);
+            let is_back = now + rate.window <= until;
+            let fits = || both <= rate.ceiling.amount && rate.ready(both, now) <= until;
+            cost == 0 || (until != Time::NEVER && (is_back || fits()))
+        })
+    }
+
     /// The moment before which an ask of this cost surely cannot pass: a request that has started
     /// stays in its windows. What was granted and has not started may still be given back, and so
     /// may tokens that were not used.

@@ -9,7 +9,7 @@ use super::events::{Cost, Gate, Grant, KeyId, Loan, Reason, Ticket};
 use super::keys::KeyPool;
 use super::mode::Mode;
 use super::names::Names;
-use super::queue::{Entry, LaneId, Place};
+use super::queue::{Entry, Head, LaneId, Place, SlotQueue};
 use super::reserve::Reserve;
 use super::time::Time;
 use super::{Scheduler, is_certain};
@@ -41,6 +41,28 @@ pub(crate) struct Shut {
     pub(crate) reason: Reason,
     /// No other may open before: else nothing is certain, whatever the first waits for.
     pub(crate) is_certain: bool,
+    /// What nobody whose turn is later may take of, if it had to wait for longer then.
+    pub(crate) claim: Option<Claim>,
+}
+
+/// What a head waits to have enough of: hard rates, which lanes share and of which asks take unlike
+/// amounts. What is freed bit by bit would else go to whoever needs a bit, and never suffice for who
+/// needs much.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Claim {
+    /// Those of a key; none are those of all keys together.
+    key: Option<KeyId>,
+    cost: Cost,
+}
+
+impl Claim {
+    fn of(entry: &Entry, key: Option<KeyId>, reason: Reason) -> Option<Self> {
+        let takes_much = reason == Reason::Ceiling && entry.cost != Cost::ONE;
+        takes_much.then_some(Self {
+            key,
+            cost: entry.cost,
+        })
+    }
 }
 
 impl Shut {
@@ -58,6 +80,7 @@ impl Shut {
             until,
             reason,
             is_certain: is_certain(reason),
+            claim: None,
         }
     }
 }
@@ -76,10 +99,18 @@ struct Gates<'a> {
 
 impl Gates<'_> {
     /// The key that can serve an ask now, or when and why not.
-    fn choose_key(&mut self, entry: &Entry, lane: LaneId, now: Time) -> Result<KeyId, Shut> {
+    fn choose_key(&mut self, queue: &SlotQueue, head: Head, now: Time) -> Result<KeyId, Shut> {
+        let entry = queue.entry(head.ticket).expect("a head is alive");
+        let lane = queue.lane_at(head.lane).id;
         let provider = Gate::at(self.overloaded_until, Reason::Hint, now)
             .and(self.provider_ceilings.gate(&entry.cost, now));
         if let Gate::Shut { until, reason } = provider {
+            return Err(Shut {
+                claim: Claim::of(entry, None, reason),
+                ..Shut::new(until, reason)
+            });
+        }
+        if let Gate::Shut { until, reason } = self.claims_gate(queue, head, None, now) {
             return Err(Shut::new(until, reason));
         }
         let kept = self
@@ -106,6 +137,13 @@ impl Gates<'_> {
                 continue;
             }
             let mut gate = self.key_gate(key, entry, now);
+            let claim = match gate {
+                Gate::Open => {
+                    gate = self.claims_gate(queue, head, Some(key), now);
+                    None
+                }
+                Gate::Shut { reason, .. } => Claim::of(entry, Some(key), reason),
+            };
             if kept.is_some() {
                 opens.extend(usable_from(gate, now));
             }
@@ -122,7 +160,10 @@ impl Gates<'_> {
                 Gate::Shut { until, reason } => {
                     let also = until == soonest.until && reason != Reason::Fault;
                     if until < soonest.until || also {
-                        soonest = Shut::new(until, reason);
+                        soonest = Shut {
+                            claim,
+                            ..Shut::new(until, reason)
+                        };
                     }
                     all_certain &= is_certain(reason);
                 }
@@ -178,6 +219,24 @@ impl Gates<'_> {
             }
         });
         opens.min().unwrap_or(now)
+    }
+
+    /// What heads whose turn was before claim of the hard rates of a key, or of all together.
+    fn claims_gate(&self, queue: &SlotQueue, head: Head, key: Option<KeyId>, now: Time) -> Gate {
+        let ceilings = key.map_or(self.provider_ceilings, |key| {
+            &self.key_ceilings[key.index()]
+        });
+        let cost = queue
+            .entry(head.ticket)
+            .map_or(Cost::ONE, |entry| entry.cost);
+        let mut claims = queue.claims_before(head);
+        let held_up = claims.find(|(until, claim)| {
+            claim.key == key && !ceilings.leaves(&claim.cost, &cost, *until, now)
+        });
+        held_up.map_or(Gate::Open, |(until, _)| Gate::Shut {
+            until,
+            reason: Reason::Ceiling,
+        })
     }
 
     /// What is kept from an ask that the gates of a key let pass.
@@ -254,14 +313,8 @@ macro_rules! gates {
 
 impl Scheduler {
     /// The key that can serve a waiting ask now, or when and why not.
-    pub(super) fn choose_key(
-        &mut self,
-        ticket: Ticket,
-        lane: LaneId,
-        now: Time,
-    ) -> Result<KeyId, Shut> {
-        let entry = self.queue.entry(ticket).expect("a head is alive");
-        gates!(self).choose_key(entry, lane, now)
+    pub(super) fn choose_key(&mut self, head: Head, now: Time) -> Result<KeyId, Shut> {
+        gates!(self).choose_key(&self.queue, head, now)
     }
 
     /// When and why not before any ask can go, whatever its bucket and cost; none if one might.
@@ -273,18 +326,12 @@ impl Scheduler {
     }
 
     /// The ledger of a lane's bucket, if nothing but that bucket can open the lane before `until`.
-    pub(super) fn shut_by_bucket(
-        &mut self,
-        lane: u32,
-        ticket: Ticket,
-        until: Time,
-        now: Time,
-    ) -> Option<u32> {
+    pub(super) fn shut_by_bucket(&mut self, head: Head, until: Time, now: Time) -> Option<u32> {
         if self.settings.mode != Mode::Enforce || !self.queue.has_lanes() {
             return None;
         }
-        let id = self.queue.lane_at(lane).id;
-        let entry = self.queue.entry(ticket).expect("a head is alive");
+        let id = self.queue.lane_at(head.lane).id;
+        let entry = self.queue.entry(head.ticket).expect("a head is alive");
         let opens = gates!(self).bucket_opens(entry, id, now);
         (opens >= until).then(|| self.buckets.home(entry.bucket))
     }

@@ -56,7 +56,7 @@ use grants::{Attempt, Shut};
 use keys::KeyPool;
 use mode::{Mode, Observed};
 use names::Names;
-use queue::{Place, SlotQueue};
+use queue::{Head, Place, SlotQueue};
 pub use queue::{Presence, TenantSettings};
 pub use receipt::Receipt;
 use retry::Budget;
@@ -285,9 +285,9 @@ impl Scheduler {
     fn ask_in_turn(&mut self, now: Time) -> Option<(Ticket, KeyId)> {
         let mut round = self.queue.round();
         let mut asked = 0;
-        while let Some((lane, ticket)) = self.queue.next_head(&mut round) {
-            match self.ask_gates(lane, ticket, now) {
-                Ok(key) => return Some((ticket, key)),
+        while let Some(head) = self.queue.next_head(&mut round) {
+            match self.ask_gates(head, now) {
+                Ok(key) => return Some((head.ticket, key)),
                 Err(why) if asked == 0 => self.waits_for = Some(why.reason),
                 Err(_) => {}
             }
@@ -306,29 +306,28 @@ impl Scheduler {
     /// Asks the gates of the heads that are new, while something keeps all lanes shut: they may have
     /// to wait for longer than that, and for another reason.
     fn ask_fresh(&mut self, now: Time) -> Option<(Ticket, KeyId)> {
-        while let Some((lane, ticket)) = self.queue.next_fresh() {
-            if let Ok(key) = self.ask_gates(lane, ticket, now) {
-                return Some((ticket, key));
+        while let Some(head) = self.queue.next_fresh() {
+            if let Ok(key) = self.ask_gates(head, now) {
+                return Some((head.ticket, key));
             }
         }
         None
     }
 
     /// Asks the gates of a lane's head; it is shut if they are.
-    fn ask_gates(&mut self, lane: u32, ticket: Ticket, now: Time) -> Result<KeyId, Shut> {
+    fn ask_gates(&mut self, head: Head, now: Time) -> Result<KeyId, Shut> {
         #[cfg(test)]
         queue::steps::count();
-        let id = self.queue.lane_at(lane).id;
         let chosen = if self.settings.mode == Mode::Enforce {
-            self.choose_key(ticket, id, now)
+            self.choose_key(head, now)
         } else {
             let gone = Shut::new(Time::NEVER, Reason::Fault);
-            self.pass(ticket, id, now).ok_or(gone)
+            self.pass(head, now).ok_or(gone)
         };
         chosen.inspect_err(|&why| {
             self.queue.settle();
-            let by_bucket = self.shut_by_bucket(lane, ticket, why.until, now);
-            self.queue.shut(lane, why, by_bucket, now);
+            let by_bucket = self.shut_by_bucket(head, why.until, now);
+            self.queue.shut(head, why, by_bucket, now);
         })
     }
 

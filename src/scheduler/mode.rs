@@ -13,9 +13,9 @@ use rand::RngExt;
 use crate::config::{Settings, SettingsError};
 
 use super::Scheduler;
-use super::events::{KeyId, Outcome, Reason, Refusal, Ticket, What};
+use super::events::{KeyId, Outcome, Reason, Refusal, What};
 use super::explain::Short;
-use super::queue::LaneId;
+use super::queue::Head;
 use super::retry::{self, Judgement, Tried};
 use super::time::Time;
 
@@ -192,14 +192,14 @@ impl Scheduler {
 
     /// The key in turn for an ask that passes whatever the gates say; none if it is pinned to one
     /// that is gone.
-    pub(super) fn pass(&mut self, ticket: Ticket, lane: LaneId, now: Time) -> Option<KeyId> {
+    pub(super) fn pass(&mut self, head: Head, now: Time) -> Option<KeyId> {
         if self.settings.mode == Mode::Observe {
             self.observed.passed += 1;
-            if let Err(shut) = self.choose_key(ticket, lane, now) {
+            if let Err(shut) = self.choose_key(head, now) {
                 self.observed.hold(shut.reason, shut.until, now);
             }
         }
-        self.keys_of(lane)
+        self.keys_of(self.queue.lane_at(head.lane).id)
             .min_by_key(|&key| self.keys.key(key).last_grant)
     }
 

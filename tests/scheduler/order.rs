@@ -1,9 +1,12 @@
 //! Who goes first, who may pass whom, and how many may wait.
 
+use std::collections::BTreeMap;
+
 use paceline::scheduler::events::{Refusal, Verdict};
 use paceline::{Ask, Ceiling, Cost, Priority, Replay, Settings};
 
-use crate::support::machine::{Machine, answer, at, refused, secs, served};
+use crate::support::machine::{Machine, answer, at, fingerprint, refused, secs, served};
+use crate::support::service::{Service, fixed};
 
 /// One at a time.
 fn one_by_one() -> Machine {
@@ -250,4 +253,61 @@ fn with_all_keys_parked_the_earliest_is_waited_for() {
     machine.next_grant().expect("a grant");
     let waited = machine.now.as_secs_f64();
     assert!((12.0..13.0).contains(&waited), "{waited}");
+}
+
+#[test]
+fn what_costs_much_is_not_passed_at_a_shared_rate_by_what_costs_little_in_other_buckets() {
+    // Tokens come back one small ask at a time: whoever took them at once left none for the large.
+    let rate: Ceiling = "500 tokens/1s".parse().expect("a rate");
+    for (shared, pinned) in [(false, false), (false, true), (true, false)] {
+        let mut settings = fixed(2, &[]);
+        if shared {
+            settings.shared_ceilings = vec![rate];
+        } else {
+            settings.ceilings = vec![rate];
+        }
+        let mut service = Service::new(settings, 1, 0.039);
+        let ask = |tokens| Ask::new().cost(Cost::tokens(tokens));
+        for _ in 0..4_000 {
+            let small = ask(10).priority(Priority::LOW).bucket("small");
+            service.machine.submit(small);
+        }
+        service.run(5.0, |_, _| {});
+        for second in 6..16 {
+            let mut large = ask(400).priority(Priority::HIGH).bucket("large");
+            large.pin = pinned.then(|| fingerprint(1));
+            let large = service.machine.submit(large);
+            let (mut before, mut went) = (0, false);
+            service.run(f64::from(second), |_, ticket| {
+                went |= ticket == large;
+                before += usize::from(!went);
+            });
+            assert!(went, "shared {shared}, pinned {pinned}, at {second} s");
+            assert_eq!(before, 0, "shared {shared}, pinned {pinned}");
+        }
+    }
+}
+
+#[test]
+fn tenants_share_a_rate_in_tokens_whatever_one_ask_of_each_costs() {
+    let mut service = Service::new(fixed(8, &["500 tokens/1s"]), 1, 0.039);
+    let costs = [10, 400];
+    let mut asked = BTreeMap::new();
+    for (tenant, asks) in [(0, 4_000), (1, 100)] {
+        for _ in 0..asks {
+            let ask = Ask::new().cost(Cost::tokens(costs[tenant]));
+            let ask = ask.tenant(format!("tenant {tenant}"));
+            let ask = ask.bucket(format!("bucket {tenant}"));
+            asked.insert(service.machine.submit(ask), tenant);
+        }
+    }
+    let mut granted = [0; 2];
+    service.run(60.0, |_, ticket| {
+        let tenant = asked[&ticket];
+        granted[tenant] += costs[tenant];
+    });
+    let [small, large] = granted;
+    assert!(small.abs_diff(large) <= 800, "{granted:?}");
+    // What is freed while a large one waits for four fifths of a window goes to nobody else.
+    assert!(small + large >= 45 * 500, "{granted:?}");
 }

@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 use std::time::Duration;
 
 use paceline::scheduler::events::{Outcome, Ticket, Verdict};
-use paceline::{Ask, Ceiling, Priority, Replay, Reserve, Settings};
+use paceline::{Ask, Ceiling, Cost, Priority, Replay, Reserve, Settings};
 use proptest::prelude::*;
 
 use crate::support::machine::{Machine, answer, fingerprint, refused, served};
@@ -23,6 +23,7 @@ struct Kind {
 enum Event {
     Submit {
         kind: Kind,
+        tokens: u32,
         deadline: Option<u16>,
         delay: Option<u16>,
     },
@@ -54,8 +55,10 @@ fn kind() -> impl Strategy<Value = Kind> {
 fn event() -> impl Strategy<Value = Event> {
     let rarely = || proptest::option::weighted(0.2, 1u16..5000);
     prop_oneof![
-        4 => (kind(), rarely(), rarely())
-            .prop_map(|(kind, deadline, delay)| Event::Submit { kind, deadline, delay }),
+        4 => (kind(), prop_oneof![Just(0), Just(5), Just(80)], rarely(), rarely())
+            .prop_map(|(kind, tokens, deadline, delay)| {
+                Event::Submit { kind, tokens, deadline, delay }
+            }),
         3 => (0u16..1500).prop_map(|millis| Event::Pass { millis }),
         8 => Just(Event::Grant),
         6 => (any::<u8>(), any::<u8>()).prop_map(|(which, outcome)| Event::End { which, outcome }),
@@ -179,11 +182,13 @@ impl Model {
         match *event {
             Event::Submit {
                 kind,
+                tokens,
                 deadline,
                 delay,
             } => {
                 let millis = |ms: u16| Duration::from_millis(ms.into());
                 let mut ask = Ask::new()
+                    .cost(Cost::tokens(tokens))
                     .priority(Priority(kind.priority))
                     .replay(Replay::Always);
                 if kind.bucket > 0 {
@@ -304,7 +309,8 @@ fn settings(concurrency: u32, ceiling: bool, reserve: bool) -> Settings {
     settings.reserve = reserve.then(Reserve::default);
     settings.key_concurrency = concurrency;
     if ceiling {
-        settings.ceilings = vec!["3/1s".parse::<Ceiling>().expect("a ceiling")];
+        let rates = ["3/1s", "100 tokens/1s"].map(str::parse::<Ceiling>);
+        settings.ceilings = rates.map(|rate| rate.expect("a rate")).to_vec();
     }
     settings
 }

@@ -272,12 +272,12 @@ impl Scheduler {
         let all = self.queue.all_heads();
         let more = all.len().saturating_sub(Explanation::MOST_LANES);
         let mut heads = Vec::new();
-        for (lane, ticket) in all.into_iter().take(Explanation::MOST_LANES) {
-            let shut = self.queue.why_shut(lane, self.version);
+        for head in all.into_iter().take(Explanation::MOST_LANES) {
+            let shut = self.queue.why_shut(head.lane, self.version);
             let shut = shut.filter(|shut| shut.until > now);
             let shut = shut.map(|shut| (shut.until, shut.reason));
-            let id = self.queue.lane_at(lane).id;
-            heads.extend(self.explain_head(ticket, id, shut, now));
+            let id = self.queue.lane_at(head.lane).id;
+            heads.extend(self.explain_head(head.ticket, id, shut, now));
         }
         if heads.is_empty() {
             // Whoever is reserved waits for the outside, and the others for moments of their own.

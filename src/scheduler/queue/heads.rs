@@ -19,7 +19,7 @@ use smallvec::SmallVec;
 use super::super::events::Ticket;
 use super::SlotQueue;
 use super::flows::Flows;
-use super::lane::{Closed, Oldest, due};
+use super::lane::{Closed, Due, Oldest};
 use super::order::{Age, Turn};
 
 /// Where one class stands in all lanes together.
@@ -39,9 +39,17 @@ pub(super) struct Class {
     turns: BTreeSet<Turn>,
 }
 
-/// The ask of a lane that goes next.
+/// The head of a lane, and when it is its turn.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct Head {
+    pub(crate) lane: u32,
+    pub(crate) ticket: Ticket,
+    pub(crate) due: Due,
+}
+
+/// The first ask of a class in a lane.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
-struct Head {
+struct First {
     turn: Turn,
     age: Age,
     lane: u32,
@@ -52,10 +60,10 @@ struct Head {
 pub(crate) struct Round {
     /// The one who waits alone has been seen.
     is_over: bool,
-    /// The classes that are left and when each is due, the first in turn last.
-    classes: SmallVec<[(i64, u8); 4]>,
+    /// The classes that are left, the first in turn last.
+    classes: SmallVec<[Due; 4]>,
     /// How far it has come in that one.
-    seen: Option<Head>,
+    seen: Option<First>,
 }
 
 impl SlotQueue {
@@ -63,10 +71,10 @@ impl SlotQueue {
     pub(crate) fn round(&self) -> Round {
         let waiting = self.classes.iter().filter_map(|class| {
             let &(oldest, _) = class.lanes.first()?;
-            Some(class.place(oldest))
+            Some(class.due(oldest))
         });
         let mut classes: SmallVec<[_; 4]> = waiting.collect();
-        classes.sort_unstable_by_key(|&place| Reverse(place));
+        classes.sort_unstable_by_key(|&due| Reverse(due));
         Round {
             is_over: false,
             classes,
@@ -75,70 +83,87 @@ impl SlotQueue {
     }
 
     /// The next head in turn. A lane that was found shut since the round began is passed over.
-    pub(crate) fn next_head(&mut self, round: &mut Round) -> Option<(u32, Ticket)> {
+    pub(crate) fn next_head(&mut self, round: &mut Round) -> Option<Head> {
         if let Some(slot) = self.express {
             let was_over = std::mem::replace(&mut round.is_over, true);
-            let lane = self.entries[slot as usize].lane;
-            return (!was_over).then(|| (lane, self.ticket(slot)));
+            return (!was_over).then(|| self.alone(slot));
         }
-        while let Some(&place) = round.classes.last() {
-            let head = match self.owed(place) {
-                Some((lane, priority)) => self.first_of(lane, priority),
-                None => {
-                    round.seen = self.head_after(place.1, round.seen);
-                    round.seen
-                }
-            };
-            match head {
-                Some(head) => return Some((head.lane, self.ticket(head.age.slot))),
+        while let Some(&turn) = round.classes.last() {
+            if let Some((due, lane)) = self.owed(turn) {
+                return self.head(lane, due);
+            }
+            round.seen = self.first_after(turn.priority, round.seen);
+            match round.seen {
+                Some(first) => return Some(self.head_of(first, turn)),
                 None => round.classes.pop(),
             };
         }
         None
     }
 
+    /// The one who waits alone.
+    fn alone(&self, slot: u32) -> Head {
+        let entry = &self.entries[slot as usize];
+        Head {
+            lane: entry.lane,
+            ticket: self.ticket(slot),
+            due: Due::since(entry.submitted, entry.priority.0),
+        }
+    }
+
     /// The lane that a class is owed a turn in, where that is due before the turn of one above it.
-    fn owed(&self, place: (i64, u8)) -> Option<(u32, u8)> {
-        let below = self.classes.iter().filter(|class| class.priority < place.1);
+    fn owed(&self, turn: Due) -> Option<(Due, u32)> {
+        let below = (self.classes.iter()).filter(|class| class.priority < turn.priority);
         let first = below.filter_map(|class| {
             let &(since, lane) = class.owed.first()?;
-            Some((due(since, class.priority), class.priority, lane))
+            Some((Due::since(since, class.priority), lane))
         });
-        let (at, priority, lane) = first.min()?;
-        ((at, priority) < place).then_some((lane, priority))
+        first.min().filter(|&(due, _)| due < turn)
     }
 
     /// The first in turn of a class in a lane.
-    fn first_of(&self, index: u32, priority: u8) -> Option<Head> {
+    fn first_of(&self, index: u32, priority: u8) -> Option<First> {
         let tenants = self.lanes[index as usize].tenants(priority);
-        let heads = tenants.map(|(flow, age)| Head {
+        let firsts = tenants.map(|(flow, age)| First {
             turn: self.flows.turn(flow),
             age,
             lane: index,
         });
-        heads.min()
+        firsts.min()
+    }
+
+    fn head_of(&self, first: First, due: Due) -> Head {
+        Head {
+            lane: first.lane,
+            ticket: self.ticket(first.age.slot),
+            due,
+        }
+    }
+
+    /// The head of a lane at the turn of a class in it.
+    fn head(&self, index: u32, due: Due) -> Option<Head> {
+        let first = self.first_of(index, due.priority)?;
+        Some(self.head_of(first, due))
     }
 
     /// The head of a lane, if it is open.
-    pub(super) fn open_head(&self, index: u32) -> Option<Ticket> {
+    pub(super) fn open_head(&self, index: u32) -> Option<Head> {
         let lane = &self.lanes[index as usize];
-        let classes = lane.listed.iter().filter_map(|standing| {
+        let turns = lane.listed.iter().filter_map(|standing| {
             let class = self.class(standing.priority)?;
-            Some(class.place(class.lanes.first()?.0))
+            Some(class.due(class.lanes.first()?.0))
         });
-        let place = classes.min()?;
-        let owed = lane.owed(place).map(|(_, priority)| priority);
-        let head = self.first_of(index, owed.unwrap_or(place.1))?;
-        Some(self.ticket(head.age.slot))
+        let turn = turns.min()?;
+        self.head(index, lane.owed(turn).unwrap_or(turn))
     }
 
-    /// The next head of a class after another.
-    fn head_after(&mut self, priority: u8, seen: Option<Head>) -> Option<Head> {
+    /// The next lane of a class after another, with its first ask.
+    fn first_after(&mut self, priority: u8, seen: Option<First>) -> Option<First> {
         let class = self.class(priority)?;
         if class.lanes.is_empty() {
             return None;
         }
-        let mut met_shut: SmallVec<[Head; 4]> = SmallVec::new();
+        let mut met_shut: SmallVec<[First; 4]> = SmallVec::new();
         let from = seen.map_or(Bound::Unbounded, |seen| Bound::Included(seen.turn));
         let mut found = None;
         'turns: for &turn in class.turns.range((from, Bound::Unbounded)) {
@@ -150,54 +175,51 @@ impl SlotQueue {
             for &(age, lane) in heads.range((from, Bound::Unbounded)) {
                 #[cfg(test)]
                 super::order::steps::count();
-                let head = Head { turn, age, lane };
+                let first = First { turn, age, lane };
                 if self.lanes[lane as usize].shut.is_none() {
-                    found = Some(head);
+                    found = Some(first);
                     break 'turns;
                 }
-                met_shut.push(head);
+                met_shut.push(first);
             }
         }
-        for head in met_shut {
-            self.unlink(head.turn.flow, head.age, head.lane);
-            let unlinked = &mut self.lanes[head.lane as usize].unlinked;
-            unlinked.push(head.turn.flow);
+        for met in met_shut {
+            self.unlink(met.turn.flow, met.age, met.lane);
+            let unlinked = &mut self.lanes[met.lane as usize].unlinked;
+            unlinked.push(met.turn.flow);
         }
         found
     }
 
     /// The heads of all lanes, shut or not, in their order: for whoever wants to see them.
-    pub(crate) fn all_heads(&self) -> Vec<(u32, Ticket)> {
+    pub(crate) fn all_heads(&self) -> Vec<Head> {
         if let Some(slot) = self.express {
-            return vec![(self.entries[slot as usize].lane, self.ticket(slot))];
+            return vec![self.alone(slot)];
         }
-        let mut classes: Vec<_> = (self.classes.iter())
-            .filter_map(|class| {
-                let lanes = self.lanes.iter();
-                let oldest = lanes.filter_map(|(_, lane)| lane.oldest(class.priority));
-                Some(class.place(oldest.min()?))
-            })
-            .collect();
-        classes.sort_unstable();
+        let turns = self.classes.iter().filter_map(|class| {
+            let lanes = self.lanes.iter();
+            let oldest = lanes.filter_map(|(_, lane)| lane.oldest(class.priority));
+            Some(class.due(oldest.min()?))
+        });
+        let mut turns: Vec<_> = turns.collect();
+        turns.sort_unstable();
         let mut heads = Vec::new();
         let mut seen = HashSet::new();
-        for place in classes {
+        for turn in turns {
             let lanes = self.lanes.iter();
-            let owed = lanes.filter_map(|(index, lane)| Some((lane.owed(place)?, index as u32)));
+            let owed = lanes.filter_map(|(index, lane)| Some((lane.owed(turn)?, index as u32)));
             let mut owed: Vec<_> = owed.filter(|&(_, lane)| seen.insert(lane)).collect();
             owed.sort_unstable();
             let owed = owed.into_iter();
-            heads.extend(owed.filter_map(|((_, class), lane)| self.first_of(lane, class)));
+            heads.extend(owed.filter_map(|(due, lane)| self.head(lane, due)));
             let lanes = self.lanes.iter().map(|(index, _)| index as u32);
-            let lanes = lanes.filter_map(|lane| self.first_of(lane, place.1));
-            let mut lanes: Vec<_> = lanes.filter(|head| seen.insert(head.lane)).collect();
-            lanes.sort_unstable();
-            heads.extend(lanes);
+            let firsts = lanes.filter_map(|lane| self.first_of(lane, turn.priority));
+            let mut firsts: Vec<_> = firsts.filter(|first| seen.insert(first.lane)).collect();
+            firsts.sort_unstable();
+            let firsts = firsts.into_iter();
+            heads.extend(firsts.map(|first| self.head_of(first, turn)));
         }
-        let heads = heads.into_iter();
         heads
-            .map(|head| (head.lane, self.ticket(head.age.slot)))
-            .collect()
     }
 
     /// Puts a lane among the open ones of each class that waits in it; nowhere if it is shut.
@@ -316,9 +338,8 @@ impl SlotQueue {
 }
 
 impl Class {
-    /// When it is its turn, if its oldest ask is so old, and which it is: of equals the lower has
-    /// waited longer.
-    fn place(&self, oldest: i64) -> (i64, u8) {
-        (due(oldest.max(self.served), self.priority), self.priority)
+    /// When it is its turn, if its oldest ask was submitted then.
+    fn due(&self, oldest: i64) -> Due {
+        Due::since(oldest.max(self.served), self.priority)
     }
 }

@@ -60,6 +60,8 @@ pub(super) struct Closed {
     pub(super) at: Time,
     /// How many were granted before.
     pub(super) grants: u64,
+    /// When it was its head's turn.
+    pub(super) due: Due,
 }
 
 /// Where an open lane stands among those of one class that waits in it. Moments are in nanoseconds.
@@ -70,6 +72,13 @@ pub(super) struct Standing {
     pub(super) oldest: i64,
     /// Since when it has waited for a turn of its own in the lane, if it missed its class's.
     pub(super) owed_since: Option<i64>,
+}
+
+/// When it is the turn of a class: the earliest goes first, and of equals the lower has waited longer.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub(crate) struct Due {
+    at: i64,
+    pub(super) priority: u8,
 }
 
 /// The waiting asks of one priority.
@@ -124,14 +133,11 @@ impl Lane {
         self.class(priority)?.submitted()
     }
 
-    /// A class below the one whose turn it is that is owed a turn here, due before; and when.
-    pub(super) fn owed(&self, place: (i64, u8)) -> Option<(i64, u8)> {
-        let below = self.classes.iter().filter(|class| class.priority < place.1);
-        let owed = below.filter_map(|class| {
-            let due = due(class.owed_since()?, class.priority);
-            Some((due, class.priority))
-        });
-        owed.min().filter(|&owed| owed < place)
+    /// When a class below the one whose turn it is is owed a turn here, if that is before.
+    pub(super) fn owed(&self, turn: Due) -> Option<Due> {
+        let below = (self.classes.iter()).filter(|class| class.priority < turn.priority);
+        let owed = below.filter_map(|class| Some(Due::since(class.owed_since()?, class.priority)));
+        owed.min().filter(|&owed| owed < turn)
     }
 
     /// A class was granted in another lane, at this moment in nanoseconds, while this one was shut.
@@ -257,11 +263,16 @@ impl Class {
     }
 }
 
-/// When it is the turn of a class that waits for one since a moment: the earliest goes first. A class
-/// ages from its last grant on and not from its oldest ask: a queue below that is longer than can be
-/// served would else stop everybody above.
-pub(super) fn due(since: i64, priority: u8) -> i64 {
-    since.saturating_sub(i64::from(priority) * POINT)
+impl Due {
+    /// The turn of a class that waits for one since a moment. A class ages from its last grant on and
+    /// not from its oldest ask: a queue below that is longer than can be served would else stop
+    /// everybody above.
+    pub(super) fn since(since: i64, priority: u8) -> Self {
+        Self {
+            at: since.saturating_sub(i64::from(priority) * POINT),
+            priority,
+        }
+    }
 }
 
 /// One point of priority is worth this head start, in nanoseconds: 10 points per 10 s waited.

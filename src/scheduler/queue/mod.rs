@@ -1,12 +1,12 @@
 //! Who waits, and in what order.
 //!
 //! Asks wait in lanes (what shares its gates: a bucket, and a key where the ask is pinned to one).
-//! Within a lane nobody passes the head; lanes do not hold each other up. Classes of priority go by
-//! how long they have waited for a turn, with a head start of a second per point: strict priority, in
-//! which a class that is passed over for as many seconds as there are points between has one grant,
-//! however many lanes and tenants it waits in: in turn among those.
-//! Within a class tenants have fair shares, and within a tenant it is first come first served.
-//! Everything is kept in balanced trees, so every operation is O(log n).
+//! Within a lane nobody passes the head; lanes do not hold each other up, but where a head waits to
+//! have enough of a hard rate that they share. Classes of priority go by how long they have waited for
+//! a turn, with a head start of a second per point: strict priority, in which a class that is passed
+//! over for as many seconds as there are points between has one grant, however many lanes and tenants
+//! it waits in. Within a class tenants have fair shares, and within a tenant it is first come first
+//! served. Everything is kept in balanced trees, so every operation is O(log n).
 
 mod entry;
 mod flows;
@@ -30,6 +30,7 @@ pub(crate) use entry::{Entry, Newcomer, Place};
 use flows::Flows;
 use groups::Groups;
 use heads::Class;
+pub(crate) use heads::Head;
 use lane::Lane;
 pub(crate) use lane::LaneId;
 #[cfg(test)]
@@ -526,13 +527,13 @@ mod tests {
     fn heads(queue: &mut SlotQueue) -> Vec<Ticket> {
         let mut round = queue.round();
         std::iter::from_fn(|| queue.next_head(&mut round))
-            .map(|(_, ticket)| ticket)
+            .map(|head| head.ticket)
             .collect()
     }
 
     fn head(queue: &mut SlotQueue) -> Option<Ticket> {
         let mut round = queue.round();
-        queue.next_head(&mut round).map(|(_, ticket)| ticket)
+        queue.next_head(&mut round).map(|head| head.ticket)
     }
 
     #[test]
@@ -607,9 +608,10 @@ mod tests {
         hurried.deadline = at(5.0);
         let hurried = queue.push(hurried, at(0.0));
         assert_eq!(queue.hopeless(at(1.0)), None);
-        let lane = queue.entry(hurried).expect("alive").lane;
+        let mut round = queue.round();
+        let head = queue.next_head(&mut round).expect("they wait");
         let why = Shut::new(at(60.0), Reason::Hint);
-        queue.shut(lane, why, None, at(1.0));
+        queue.shut(head, why, None, at(1.0));
         assert_eq!(queue.hopeless(at(1.0)), Some(hurried));
         queue.remove(hurried);
         assert_eq!(queue.hopeless(at(1.0)), None);
@@ -767,11 +769,11 @@ mod tests {
                 let made = queue.all_heads();
                 let mut round = queue.round();
                 let mut kept = Vec::new();
-                while let Some((lane, ticket)) = queue.next_head(&mut round) {
-                    kept.push((lane, ticket));
+                while let Some(head) = queue.next_head(&mut round) {
+                    kept.push(head);
                     let by_bucket = random.random_bool(0.5).then_some(7);
                     let why = Shut::new(at(60.0), Reason::Limit);
-                    queue.shut(lane, why, by_bucket, Time::START);
+                    queue.shut(head, why, by_bucket, Time::START);
                 }
                 assert_eq!(kept, made, "seed {seed}, after {n}");
             }

@@ -8,10 +8,11 @@ use std::collections::{BTreeSet, VecDeque};
 use std::time::Duration;
 
 use super::super::events::Ticket;
-use super::super::grants::Shut;
+use super::super::grants::{Claim, Shut};
 use super::super::time::Time;
 use super::SlotQueue;
-use super::lane::Closed;
+use super::heads::Head;
+use super::lane::{Closed, Due};
 
 /// What is known of lanes that are shut.
 #[derive(Debug, Default)]
@@ -32,6 +33,8 @@ pub(super) struct ShutLanes {
     pub(super) hopeless: BTreeSet<(Time, u32)>,
     /// When each of those that only their bucket opens was asked, oldest first.
     asked: VecDeque<(Time, u32)>,
+    /// Those whose heads claim what they wait for, by when it was their turn.
+    claims: BTreeSet<(Due, u32)>,
 }
 
 impl SlotQueue {
@@ -103,7 +106,10 @@ impl SlotQueue {
     /// The gates of a lane's head are shut. `by_bucket` is the ledger of its bucket where nothing
     /// else can open them sooner: then the lane stays shut whoever else's turn it is meanwhile, as
     /// nobody passes a head.
-    pub(crate) fn shut(&mut self, index: u32, why: Shut, by_bucket: Option<u32>, now: Time) {
+    pub(crate) fn shut(&mut self, head: Head, why: Shut, by_bucket: Option<u32>, now: Time) {
+        let Head {
+            lane: index, due, ..
+        } = head;
         let lane = &mut self.lanes[index as usize];
         lane.is_fresh = false;
         lane.shut = Some(Closed {
@@ -111,7 +117,11 @@ impl SlotQueue {
             by_bucket,
             at: now,
             grants: self.grants,
+            due,
         });
+        if why.claim.is_some() {
+            self.shut.claims.insert((due, index));
+        }
         if why.until != Time::NEVER {
             self.shut.until.insert((why.until, index));
         }
@@ -131,6 +141,7 @@ impl SlotQueue {
         let lane = &mut self.lanes[index as usize];
         let Some(shut) = lane.shut.take() else { return };
         self.shut.until.remove(&(shut.why.until, index));
+        self.shut.claims.remove(&(shut.due, index));
         if let Some(bucket) = shut.by_bucket {
             self.shut.by_bucket.remove(&(bucket, index));
         }
@@ -170,8 +181,17 @@ impl SlotQueue {
         self.shut.all
     }
 
+    /// What heads of other lanes claim whose turn was before, and when each has enough.
+    pub(crate) fn claims_before(&self, head: Head) -> impl Iterator<Item = (Time, Claim)> + '_ {
+        let before = self.shut.claims.range(..=(head.due, u32::MAX));
+        before.filter_map(|&(_, lane)| {
+            let shut = self.lanes[lane as usize].shut?;
+            Some((shut.why.until, shut.why.claim?))
+        })
+    }
+
     /// The next lane that is not known to be shut and whose head is new.
-    pub(crate) fn next_fresh(&mut self) -> Option<(u32, Ticket)> {
+    pub(crate) fn next_fresh(&mut self) -> Option<Head> {
         while let Some(index) = self.shut.fresh.pop() {
             // It may have been asked, and may even be another lane by now.
             let lane = self.lanes.get_mut(index as usize);
@@ -180,7 +200,7 @@ impl SlotQueue {
             };
             lane.is_fresh = false;
             if let Some(head) = self.open_head(index) {
-                return Some((index, head));
+                return Some(head);
             }
         }
         None
