@@ -68,6 +68,7 @@ impl Board {
         match what {
             What::StoreAway { why } => Some(format!("{why}; going on as --when-away says")),
             What::StoreMayForget { why } => Some(why.to_string()),
+            What::LimitsDiffer { .. } => Some(what.to_string()),
             What::StoreBack { after } => Some(format!(
                 "the shared store answers again, after {:.1} s",
                 after.as_secs_f64()

@@ -405,7 +405,7 @@ pub enum What {
         /// Why, and what to do.
         why: Box<str>,
     },
-    /// Another process shares other limits in the same scope: other numbers, windows or laws, another
+    /// Another process shares other limits in the same scope, or did half a minute ago: other numbers, windows or laws, another
     /// mode or lease. Each is held to its own, so together they may send more than either says. Each
     /// of them tells it, once for each other set of limits.
     LimitsDiffer {

@@ -76,7 +76,8 @@ impl fmt::Display for What {
                 let (own, other) = (named(own), named(other));
                 write!(
                     f,
-                    "another process shares other limits in this scope: {other}; here they are {own}"
+                    "another process shares other limits in this scope, or did half a minute ago: \
+                     {other}; here they are {own}"
                 )
             }
             Self::StoreLost => f.write_str("the shared store has lost what it knew"),

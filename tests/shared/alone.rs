@@ -5,13 +5,15 @@ use std::sync::Arc;
 use std::sync::Mutex;
 use std::time::Duration;
 
+use paceline::shared::store::Store;
 use paceline::shared::{MemoryStore, Mode, Sharing, WhenAway};
-use paceline::{Ask, Limiter};
+use paceline::{Ask, Cost, Limiter};
 use proptest::prelude::*;
 use tokio::task::JoinSet;
 use tokio::time::{Instant, sleep};
 
 use super::limiters::plain;
+use super::severed::Severed;
 
 /// The moments of all sends.
 #[derive(Clone)]
@@ -34,7 +36,11 @@ impl Sends {
     }
 
     async fn send(&self, limiter: &Limiter) {
-        let permit = limiter.acquire(Ask::new()).await.unwrap();
+        self.send_at(limiter, Cost::ONE).await;
+    }
+
+    async fn send_at(&self, limiter: &Limiter, cost: Cost) {
+        let permit = limiter.acquire(Ask::new().cost(cost)).await.unwrap();
         self.at.lock().unwrap().push(self.now());
         let answer = permit.outcome(http::StatusCode::OK, &http::HeaderMap::new(), None);
         drop(permit.complete(&answer));
@@ -52,7 +58,11 @@ impl Sends {
 }
 
 fn replica(store: &Arc<MemoryStore>, ceiling: &str, mode: Mode, away: WhenAway) -> Limiter {
-    let sharing = Sharing::new(Arc::clone(store), "api.example.com").unwrap();
+    replica_of(Arc::clone(store), ceiling, mode, away)
+}
+
+fn replica_of(store: impl Store, ceiling: &str, mode: Mode, away: WhenAway) -> Limiter {
+    let sharing = Sharing::new(store, "api.example.com").unwrap();
     let sharing = sharing.mode(mode).when_away(away);
     plain().ceiling(ceiling).shared(sharing).build().unwrap()
 }
@@ -209,35 +219,46 @@ async fn a_long_absence_does_not_make_an_empty_store_pass_for_a_new_one() {
 }
 
 /// A process that comes at a moment, sends from so many tasks at once with a pause between, and
-/// goes after a time. In hundredths of the window.
+/// goes after a time, or is killed. In hundredths of the window.
 #[derive(Clone, Debug)]
 struct Visit {
     comes: u32,
     stays: u32,
     tasks: usize,
     pause: u32,
+    is_killed: bool,
 }
 
 impl Visit {
-    fn any() -> impl Strategy<Value = Self> {
+    fn any(is_killed: impl Strategy<Value = bool>) -> impl Strategy<Value = Self> {
         let pause = prop_oneof![2 => Just(0u32), 1 => 1..60u32];
-        let visit = (0..300u32, 1..250u32, 1..6usize, pause);
-        visit.prop_map(|(comes, stays, tasks, pause)| Self {
+        let visit = (0..300u32, 1..250u32, 1..6usize, pause, is_killed);
+        visit.prop_map(|(comes, stays, tasks, pause, is_killed)| Self {
             comes,
             stays,
             tasks,
             pause,
+            is_killed,
         })
     }
 
-    async fn make(self, limiter: Limiter, sends: Sends, window: Duration) {
+    async fn make(
+        self,
+        store: Arc<Severed>,
+        ceiling: &str,
+        cost: Cost,
+        sends: &Sends,
+        window: Duration,
+    ) {
+        sleep(window * self.comes / 100).await;
+        let limiter = replica_of(Arc::clone(&store), ceiling, Mode::Leases, WhenAway::Closed);
         let mut all = JoinSet::new();
         for _ in 0..self.tasks {
             let (limiter, sends) = (limiter.clone(), sends.clone());
             let pause = window * self.pause / 100;
             all.spawn(async move {
                 loop {
-                    sends.send(&limiter).await;
+                    sends.send_at(&limiter, cost).await;
                     if !pause.is_zero() {
                         sleep(pause).await;
                     }
@@ -245,9 +266,34 @@ impl Visit {
             });
         }
         sleep(window * self.stays / 100).await;
+        if self.is_killed {
+            store.kill();
+        }
         all.shutdown().await;
-        limiter.close().await;
+        if !self.is_killed {
+            limiter.close().await;
+        }
     }
+}
+
+/// The most requests in any window of seconds while these come and go.
+fn most_of(visits: Vec<Visit>, ceiling: &'static str, cost: Cost, window: u64) -> usize {
+    let window = Duration::from_secs(window);
+    let runtime = tokio::runtime::Builder::new_current_thread()
+        .enable_all()
+        .start_paused(true)
+        .build()
+        .unwrap();
+    runtime.block_on(async {
+        let (store, sends) = (Arc::new(MemoryStore::new()), Sends::new());
+        let mut all = JoinSet::new();
+        for visit in visits {
+            let (way, sends) = (Arc::new(Severed::new(&store)), sends.clone());
+            all.spawn(async move { visit.make(way, ceiling, cost, &sends, window).await });
+        }
+        all.join_all().await;
+        sends.most_in(window, Duration::ZERO)
+    })
 }
 
 proptest! {
@@ -263,28 +309,34 @@ proptest! {
             Just(("12/10s", 12, 10)),
             Just(("40/10s", 40, 10)),
         ],
-        visits in proptest::collection::vec(Visit::any(), 2..8),
+        visits in proptest::collection::vec(Visit::any(Just(false)), 2..8),
     ) {
-        let window = Duration::from_secs(window);
-        let runtime = tokio::runtime::Builder::new_current_thread()
-            .enable_all()
-            .start_paused(true)
-            .build()
-            .unwrap();
-        let most = runtime.block_on(async {
-            let (store, sends) = (Arc::new(MemoryStore::new()), Sends::new());
-            let mut all = JoinSet::new();
-            for visit in visits {
-                let (store, sends) = (Arc::clone(&store), sends.clone());
-                all.spawn(async move {
-                    sleep(window * visit.comes / 100).await;
-                    let limiter = replica(&store, ceiling, Mode::Leases, WhenAway::Closed);
-                    visit.make(limiter, sends, window).await;
-                });
-            }
-            all.join_all().await;
-            sends.most_in(window, Duration::ZERO)
-        });
+        let most = most_of(visits, ceiling, Cost::ONE, window);
         prop_assert!(most <= amount, "{most} in a window of {ceiling}");
+    }
+
+    #[test]
+    fn each_that_is_killed_puts_a_window_over_by_one_at_most(
+        (ceiling, amount, window) in prop_oneof![
+            Just(("10/1s", 10, 1)),
+            Just(("100/1s", 100, 1)),
+            Just(("40/10s", 40, 10)),
+        ],
+        visits in proptest::collection::vec(Visit::any(any::<bool>()), 2..8),
+    ) {
+        let killed = visits.iter().filter(|visit| visit.is_killed).count();
+        let most = most_of(visits, ceiling, Cost::ONE, window);
+        prop_assert!(most <= amount + killed, "{most} in a window of {ceiling}, {killed} killed");
+    }
+
+    #[test]
+    fn each_process_puts_a_window_of_tokens_over_by_one_request_at_most(
+        tokens in 1..60_u32,
+        visits in proptest::collection::vec(Visit::any(Just(false)), 2..8),
+    ) {
+        let (processes, each) = (visits.len(), tokens as usize);
+        let most = most_of(visits, "100 tokens/1s", Cost::tokens(tokens), 1) * each;
+        let bound = 100 + processes * each;
+        prop_assert!(most <= bound, "{most} in a window of 100 by {processes}, {each} each");
     }
 }

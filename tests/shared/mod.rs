@@ -13,6 +13,7 @@ mod proxy;
 #[cfg(feature = "cli")]
 mod replicas;
 mod server;
+mod severed;
 mod slots;
 mod slow;
 mod suite;

@@ -149,7 +149,7 @@ async fn limits_that_differ_are_told_in_one_process() {
     let sharing = || Sharing::new(Arc::clone(&store), "api.example.com").unwrap();
     limits_that_differ_are_told_by_all(sharing).await;
     // Nobody goes by them any more, so nobody hears of them.
-    tokio::time::sleep(Duration::from_secs(240)).await;
+    tokio::time::sleep(Duration::from_secs(60)).await;
     let late = plain().ceiling("7/1s").shared(sharing()).build().unwrap();
     let mut changes = late.changes();
     for _ in 0..5 {

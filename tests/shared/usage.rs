@@ -19,9 +19,17 @@ pub(super) fn run(url: &str, options: &[&str], authority: Option<&str>) -> (bool
 }
 
 fn run_with(from: From<'_>, options: &[&str], authority: Option<&str>) -> (bool, String) {
+    run_at(&Provider::start(Duration::ZERO), from, options, authority)
+}
+
+fn run_at(
+    provider: &Provider,
+    from: From<'_>,
+    options: &[&str],
+    authority: Option<&str>,
+) -> (bool, String) {
     let directory = tempfile::tempdir().unwrap();
     let input = directory.path().join("in.jsonl");
-    let provider = Provider::start(Duration::ZERO);
     let lines = "{\"method\":\"GET\",\"url\":\"/a\"}\n{\"method\":\"GET\",\"url\":\"/b\"}\n";
     std::fs::write(&input, lines).unwrap();
     let mut command = Command::new(env!("CARGO_BIN_EXE_paceline"));
@@ -147,6 +155,18 @@ fn a_user_who_may_not_is_told_what_is_needed() {
     let url = format!("redis://team:s3cret-w0rd@127.0.0.1:{}", server.port());
     let (succeeds, said) = run(&url, &["--when-away", "closed"], None);
     assert!(!succeeds && said.contains("~paceline:*"), "{said}");
+}
+
+#[test]
+fn a_run_beside_one_of_another_rate_is_told() {
+    let server = Server::start(Kind::Valkey);
+    let provider = Provider::start(Duration::ZERO);
+    for (rate, is_told) in [("90/1m", false), ("90/1m", false), ("60/1m", true)] {
+        let url = server.url();
+        let (succeeds, said) = run_at(&provider, From::Word(&url), &["--rate", rate], None);
+        assert!(succeeds, "{said}");
+        assert_eq!(said.contains("90 requests in 1m"), is_told, "{said}");
+    }
 }
 
 #[test]

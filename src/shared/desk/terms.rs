@@ -29,7 +29,7 @@ impl Terms {
         let mut each: Vec<_> = shared.iter().map(term).collect();
         each.sort_unstable();
         Self {
-            own: each.join(", "),
+            own: each.join("; "),
             due: Time::START,
             every: EVERY + STEP * owner.part(STEPS),
             others: Vec::new(),
@@ -106,11 +106,11 @@ fn term(shared: &Shared) -> String {
 /// What no other subject begins with.
 const SUBJECT: &str = "limits ";
 /// How long it is heard after it was said: so long after the last has gone others may be told of it.
-const LASTS: Duration = Duration::from_secs(180);
-/// Between two sayings: one that is lost does no harm.
-const EVERY: Duration = Duration::from_secs(60);
+const LASTS: Duration = Duration::from_secs(30);
+/// Between two sayings: a tenth of what signs of life cost, and one that is lost does no harm.
+const EVERY: Duration = Duration::from_secs(10);
 /// What is said reaches the others well within this.
-const STEP: Duration = Duration::from_secs(1);
+const STEP: Duration = Duration::from_millis(250);
 const STEPS: u64 = 16;
 /// Sets of limits that are told of: with so many somebody has looked long ago.
 const MOST: usize = 32;
