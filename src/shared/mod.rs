@@ -44,7 +44,7 @@
 //! | before a request | one round trip, shared by all that wait with it | none |
 //! | a busy process | under 0.2 round trips a request | a call a second for each rate in use |
 //! | besides, while it lives | a call a second to say so, and one in two seconds for each key of which something was learned | the same |
-//! | limits | any | rates of ten per window and process or more; what is less than ten in a window is paid for exactly |
+//! | limits | any | rates of ten per window and process or more; what is less than ten in a window is paid for exactly. More processes than half of what a window allows take turns, of two leases or windows each, and use about half of it |
 //! | the limit | never exceeded on the store's clock | of requests never exceeded by those who live, whoever comes and goes; by one for each process that was killed; by at most one lease after a halt. Of tokens by one request of each process, for shares are paced by the request |
 //! | a process that comes | may send at once | beside others its first request waits until they have renewed (`lease / 3`) and its share has earned it |
 //! | a process that goes | costs nothing | its share is held back until it has earned what was sent: for many short ones the exact mode is faster |

@@ -218,6 +218,37 @@ async fn a_long_absence_does_not_make_an_empty_store_pass_for_a_new_one() {
     assert!(error.is_store_away(), "{error}");
 }
 
+/// With more than half as many as the limit some never had a share.
+#[tokio::test(start_paused = true)]
+async fn where_there_are_fewer_shares_than_processes_they_take_turns() {
+    for count in [8, 15] {
+        let (store, sends) = (Arc::new(MemoryStore::new()), Sends::new());
+        let own = (0..count).map(|_| Sends::new());
+        let all: Vec<_> = own
+            .map(|own| {
+                let limiter = replica(&store, "12/1s", Mode::Leases, WhenAway::Closed);
+                let (all, started) = (sends.clone(), own.clone());
+                let task = tokio::spawn(async move {
+                    loop {
+                        own.send(&limiter).await;
+                        let now = all.now();
+                        all.at.lock().unwrap().push(now);
+                    }
+                });
+                (started, task)
+            })
+            .collect();
+        sleep(Duration::from_secs(120)).await;
+        let sent: Vec<_> = all
+            .iter()
+            .map(|(own, _)| own.at.lock().unwrap().len())
+            .collect();
+        assert!(sent.iter().all(|&sent| sent >= 120 / count), "{sent:?}");
+        assert!(sends.most_in(Duration::from_secs(1), Duration::ZERO) <= 12);
+        all.iter().for_each(|(_, task)| task.abort());
+    }
+}
+
 /// A process that comes at a moment, sends from so many tasks at once with a pause between, and
 /// goes after a time, or is killed. In hundredths of the window.
 #[derive(Clone, Debug)]

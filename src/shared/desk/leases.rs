@@ -76,7 +76,11 @@ impl Desk {
                 continue;
             }
             if self.claim_due(limit, now) <= now {
-                return Some(self.claim(place, false, now));
+                let had_its_turn = self.had_its_turn(limit, now);
+                if had_its_turn {
+                    self.limits[place].claim.rests_until = now + self.sharing.lease;
+                }
+                return Some(self.claim(place, had_its_turn, now));
             }
         }
         None
@@ -95,9 +99,18 @@ impl Desk {
         }
         if is_hungry && self.want(limit, now) > claim.want + claim.want / 4 {
             // More is wanted than the store was told.
-            return claim.due.min(claim.since + URGENT);
+            return claim.due.min(claim.since + URGENT).max(claim.rests_until);
         }
-        claim.due
+        claim.due.max(claim.rests_until)
+    }
+
+    /// Whether a share is given back for others: there are fewer than want one, and without turns
+    /// some would have none for ever. So long that what a change costs, the time in which what was
+    /// sent is earned, is a small part of it.
+    fn had_its_turn(&self, limit: &Known, now: Time) -> bool {
+        let turn = self.sharing.lease.max(limit.shared.limit.window) * TURN;
+        let claim = &limit.claim;
+        claim.is_crowded && limit.pace.share(now) > 0 && now >= claim.had_since + turn
     }
 
     /// When a share is given back that nobody has used: its key may be gone while others are busy.
@@ -157,8 +170,13 @@ impl Desk {
         // The lease runs from when the claim was sent: the store counts from no earlier.
         limit.lent_until = limit.claim.since + lent.lasts;
         limit.pace.set(lent.share, limit.lent_until, now);
-        if claim.has == 0 && lent.owners > 1 {
-            limit.pace.join();
+        // For each share but one as much is kept back, and none is less than one.
+        limit.claim.is_crowded = 2 * u64::from(lent.owners) > claim.limit.amount + 1;
+        if claim.has == 0 {
+            limit.claim.had_since = now;
+            if lent.owners > 1 {
+                limit.pace.join();
+            }
         }
         if lent.share < claim.has {
             // The store lends the rest to others when it hears that this process keeps to less.
@@ -184,5 +202,7 @@ const URGENT: Duration = Duration::from_millis(50);
 const LOOK: Duration = Duration::from_millis(20);
 /// Until a claim of one that waits is answered.
 const CLAIM_WAIT: Duration = Duration::from_millis(5);
+/// Leases, or windows, that a turn lasts.
+const TURN: u32 = 2;
 /// While others hold what is due to this process: they give it back when they renew.
 const SHORT: Duration = Duration::from_millis(100);

@@ -40,6 +40,12 @@ pub(super) struct ClaimState {
     pub(super) due: Time,
     pub(super) since: Time,
     pub(super) want: u64,
+    /// Since when it has had a share.
+    pub(super) had_since: Time,
+    /// There are too few shares for all who borrow.
+    pub(super) is_crowded: bool,
+    /// Until then others have a turn.
+    pub(super) rests_until: Time,
 }
 
 impl Known {
@@ -57,6 +63,9 @@ impl Known {
                 due: Time::START,
                 since: Time::START,
                 want: 0,
+                had_since: Time::START,
+                is_crowded: false,
+                rests_until: Time::START,
             },
             shared,
         };
