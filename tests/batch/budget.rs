@@ -71,7 +71,7 @@ fn what_an_answer_says_it_took_counts_before_the_next_request_is_sent() {
     let server = Server::new(move |_| Answer::json(200, body));
     let options = ["--rate", "1000 tokens/1h", "--max-concurrency", "1"];
     let batch = Batch::new(&lines(20), &server.url()).with(&options);
-    let end = batch.with(&["--max-wait", "1m"]).run();
+    let end = batch.with(&["--max-wait", "5s"]).run();
     assert_eq!((end.code(), server.calls().len()), (1, 1), "{}", end.stderr);
 }
 

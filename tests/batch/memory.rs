@@ -98,20 +98,36 @@ fn an_input_without_end_before_a_server_that_refuses_is_read_no_further() {
     assert!(peak < 64 << 20, "{peak} bytes");
 }
 
+/// The most memory of a run over so many lines of this size while hardly any is served.
+fn peak_of_waiting(lines: usize, bytes: usize) -> u64 {
+    let server = Server::new(|_| Answer::json(200, "{}").after(Duration::from_secs(2)));
+    let body = "x".repeat(bytes);
+    let input: String = (0..lines)
+        .map(|n| format!("{{\"custom_id\":\"{n}\",\"url\":\"/a\",\"body\":\"{body}\"}}\n"))
+        .collect();
+    let batch = Batch::new(&input, &server.url()).with(&["--max-concurrency", "20"]);
+    let mut run = batch.start();
+    let peak = peak_of(&mut run, 5.0);
+    run.kill().expect("it runs");
+    run.wait().expect("it ends");
+    peak
+}
+
 #[test]
 fn a_slow_server_costs_the_memory_of_what_is_read_ahead() {
-    let server = Server::new(|_| Answer::json(200, "{}").after(Duration::from_secs(2)));
-    let body = "x".repeat(1_000);
-    let peak = |lines: usize| {
-        let input: String = (0..lines)
-            .map(|n| format!("{{\"custom_id\":\"{n}\",\"url\":\"/a\",\"body\":\"{body}\"}}\n"))
-            .collect();
-        let batch = Batch::new(&input, &server.url()).with(&["--max-concurrency", "20"]);
-        let mut run = batch.start();
-        let peak = peak_of(&mut run, 5.0);
-        run.kill().expect("it runs");
-        run.wait().expect("it ends");
-        peak
-    };
-    assert_flat(peak(2_000), peak(40_000), 38_000);
+    assert_flat(
+        peak_of_waiting(2_000, 1_000),
+        peak_of_waiting(40_000, 1_000),
+        38_000,
+    );
+}
+
+#[test]
+fn large_lines_that_wait_cost_hardly_more_than_small_ones() {
+    // A thousand of them were 20 MiB, and those of 32 KB 32.
+    let (small, large) = (peak_of_waiting(2_000, 100), peak_of_waiting(2_000, 32_000));
+    assert!(
+        large <= small + (16 << 20),
+        "{small} bytes and then {large}"
+    );
 }
