@@ -15,6 +15,9 @@ use super::events::{Gate, Priority, Reason};
 use super::time::Time;
 
 /// What is kept for a priority and above.
+///
+/// It is stronger than ageing: while those that it is kept for leave no more than that free, nothing
+/// below them goes, however long it has waited.
 #[derive(Clone, Copy, Debug, PartialEq)]
 #[cfg_attr(
     feature = "serde",

@@ -11,6 +11,13 @@ use paceline::{Ask, Mode, Penalty, Priority, Settings};
 use crate::support::machine::{Machine, answer, fingerprint, refused, secs, served};
 use crate::support::service::fixed;
 
+/// Nothing is left for the next 20 s.
+const SPENT: [(&str, &str); 3] = [
+    ("x-ratelimit-limit", "60"),
+    ("x-ratelimit-remaining", "0"),
+    ("x-ratelimit-reset", "20"),
+];
+
 fn explain(machine: &Machine) -> Explanation {
     machine.scheduler.explain(machine.now)
 }
@@ -144,12 +151,7 @@ fn a_spent_quota_is_named_with_what_is_left_and_its_end() {
     let mut machine = Machine::new(Settings::default(), 1);
     let first = machine.submit(Ask::new());
     machine.grant().expect("a grant");
-    let spent = [
-        ("x-ratelimit-limit", "60"),
-        ("x-ratelimit-remaining", "0"),
-        ("x-ratelimit-reset", "20"),
-    ];
-    machine.settle(first, &answer(200, &spent, ""));
+    machine.settle(first, &answer(200, &SPENT, ""));
     machine.submit(Ask::new());
     let head = head(&mut machine);
     assert!(matches!(head.waits_for, Some(Reason::Quota(_))), "{head:?}");
@@ -332,12 +334,7 @@ fn a_program_reads_it_in_milliseconds_from_now() {
     let mut machine = Machine::new(Settings::default(), 1);
     let first = machine.submit(Ask::new());
     machine.grant().expect("a grant");
-    let spent = [
-        ("x-ratelimit-limit", "60"),
-        ("x-ratelimit-remaining", "0"),
-        ("x-ratelimit-reset", "20"),
-        ("retry-after", "20"),
-    ];
+    let spent = [&SPENT[..], &[("retry-after", "20")]].concat();
     machine.settle(first, &answer(401, &spent, ""));
     machine.submit(Ask::new());
     while machine.grant().is_some() {}

@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use paceline::scheduler::events::{GaveUp, Outcome, Refusal, Verdict};
+use paceline::scheduler::events::{GaveUp, Outcome, Refusal, Ticket, Verdict};
 use paceline::{Ask, HintScope, Penalty, Replay, Settings};
 
 use crate::support::machine::{Machine, answer, at, fingerprint, refused, secs, served};
@@ -379,15 +379,21 @@ fn an_error_that_is_not_repeated_still_says_when_it_could_be() {
     }
 }
 
+/// A request that waits a minute at most and has been in flight for three seconds.
+fn waiting_a_minute_at_most() -> (Machine, Ticket) {
+    let mut settings = Settings::default();
+    settings.max_wait = Some(Duration::from_secs(60));
+    let mut machine = Machine::new(settings, 1);
+    let ticket = machine.submit(Ask::new());
+    machine.grant().expect("a grant");
+    machine.now = at(3.0);
+    (machine, ticket)
+}
+
 #[test]
 fn a_wait_of_exactly_max_wait_is_waited_and_a_longer_one_is_not() {
     for (hint, waits) in [(59, true), (60, true), (61, false)] {
-        let mut settings = Settings::default();
-        settings.max_wait = Some(Duration::from_secs(60));
-        let mut machine = Machine::new(settings, 1);
-        let ticket = machine.submit(Ask::new());
-        machine.grant().expect("a grant");
-        machine.now = at(3.0);
+        let (mut machine, ticket) = waiting_a_minute_at_most();
         let verdict = machine.end(ticket, &refused(hint));
         assert_eq!(matches!(verdict, Verdict::Again { .. }), waits, "{hint} s");
         if waits {
@@ -401,12 +407,7 @@ fn a_wait_of_exactly_max_wait_is_waited_and_a_longer_one_is_not() {
 fn a_wait_of_exactly_max_wait_is_served_however_late_its_end_is_noticed() {
     // On a busy machine the timer rang a tenth of a second late, and the request was given up.
     for late in [0.0, 0.2, 30.0] {
-        let mut settings = Settings::default();
-        settings.max_wait = Some(Duration::from_secs(60));
-        let mut machine = Machine::new(settings, 1);
-        let ticket = machine.submit(Ask::new());
-        machine.grant().expect("a grant");
-        machine.now = at(3.0);
+        let (mut machine, ticket) = waiting_a_minute_at_most();
         let Verdict::Again { not_before } = machine.end(ticket, &refused(60)) else {
             panic!("it is waited");
         };
