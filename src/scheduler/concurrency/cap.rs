@@ -15,6 +15,8 @@ pub(crate) struct Cap {
     belief: Belief,
     /// The most others in flight beside a request that was served.
     served_beside: Option<u32>,
+    /// The first answer of all that were served.
+    first_served: Option<Time>,
     /// The latest sends, newest last: how many may have overtaken one another.
     recent: VecDeque<Time>,
 }
@@ -41,19 +43,33 @@ struct Capped {
     since: Option<Time>,
     /// Refusals that confirmed it.
     tries: u32,
-    /// Whether more than the cap is tried, and how often it was before.
-    looking: bool,
+    /// Looks in a row that were served; none while no more than the cap is tried.
+    passed: Option<u32>,
+    /// How often more was tried.
     looks: u32,
-    /// Looks that were served since the last that was refused.
-    passed: u32,
-    /// So many were served at it that a rate would have refused some, and one more was refused.
-    stood: bool,
-    stands: bool,
-    /// The latest refusal of fewer in flight, until something sent later is served: what counts is
-    /// not the same on both sides, so one may be chance.
-    refused_low: Option<Time>,
-    /// Fewer were refused again and again: there is another limit beside it.
-    paced: bool,
+    proof: Proof,
+    beside: Beside,
+}
+
+/// How sure it is.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Proof {
+    Supposed,
+    /// So many were served at it that a rate would have refused some.
+    Held,
+    /// And then one more was refused.
+    Certain,
+}
+
+/// Whether a certain cap has another limit beside it.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Beside {
+    Nothing,
+    /// Fewer in flight were refused then, and nothing sent later was served: what counts is not the
+    /// same on both sides, so one may be chance.
+    Doubted(Time),
+    /// Fewer were refused again and again.
+    Rate,
 }
 
 /// Whether one more may be in flight.
@@ -77,6 +93,7 @@ impl Default for Cap {
         Self {
             belief: Belief::Open,
             served_beside: None,
+            first_served: None,
             recent: VecDeque::new(),
         }
     }
@@ -90,14 +107,14 @@ impl Cap {
         match self.belief {
             Belief::Open | Belief::Disproved => Room::AtPace,
             Belief::Capped(capped) if in_flight < capped.refused_beside => {
-                if capped.paced {
+                if capped.beside == Beside::Rate {
                     Room::AtPace
                 } else {
                     Room::AtOnce
                 }
             }
             Belief::Capped(capped) if capped.served == 0 && capped.tries < TRIALS => Room::Trial,
-            Belief::Capped(capped) if capped.looking && in_flight <= capped.disproof() => {
+            Belief::Capped(capped) if capped.passed.is_some() && in_flight <= capped.disproof() => {
                 if capped.served > capped.look_after() && in_flight == capped.refused_beside {
                     Room::AtOnce
                 } else {
@@ -122,7 +139,7 @@ impl Cap {
         let Belief::Capped(capped) = self.belief else {
             return false;
         };
-        capped.served <= 1 || capped.looking && in_flight > capped.refused_beside
+        capped.served <= 1 || capped.passed.is_some() && in_flight > capped.refused_beside
     }
 
     /// The cap, if it stood its trial.
@@ -135,21 +152,7 @@ impl Cap {
 
     /// Begins with a cap that was found before.
     pub(crate) fn recall(&mut self, cap: u32) {
-        self.belief = Belief::Capped(Capped {
-            refused_beside: cap,
-            first_refused: cap,
-            on_the_way: 0.0,
-            served: 2,
-            since: None,
-            tries: 0,
-            looking: false,
-            looks: 0,
-            passed: 0,
-            stood: true,
-            stands: true,
-            refused_low: None,
-            paced: false,
-        });
+        self.belief = Belief::Capped(Capped::known(cap));
     }
 
     /// A request was sent.
@@ -170,21 +173,23 @@ impl Cap {
             return false;
         };
         // Of a small cap a slack of two would be all of it.
-        let slack = self.slack(&capped, sent, jitter);
+        let slack = self.slack(sent, jitter);
         let enough = others + slack.min(capped.refused_beside / 3) >= capped.least();
-        capped.stands && (enough || !capped.paced && capped.refused_low.is_none())
+        capped.proof == Proof::Certain && (enough || capped.beside == Beside::Nothing)
     }
 
     /// By how much fewer the server may have counted, or more.
-    fn slack(&self, capped: &Capped, sent: Time, jitter: f64) -> u32 {
-        self.overtaken(sent, jitter) + if capped.looking { LOOK_SLACK } else { 0 }
+    fn slack(&self, sent: Time, jitter: f64) -> u32 {
+        let looked = if self.is_looking() { LOOK_SLACK } else { 0 };
+        self.overtaken(sent, jitter) + looked
     }
 
     /// A request was refused that was sent beside `others` on the same key, and nothing else
     /// explains it. Not for refusals of an episode that was judged already. Whether the cap is now
     /// known for one: enough were served at it, and one more was not.
     pub(crate) fn on_refused(&mut self, others: u32, sent: Time, jitter: f64) -> bool {
-        let overtaken = self.overtaken(sent, jitter);
+        let slack = self.slack(sent, jitter);
+        self.recent.retain(|&at| at != sent);
         match &mut self.belief {
             Belief::Disproved => false,
             // Nothing was ever served: whatever refused it alone, a cap may be found yet.
@@ -193,49 +198,38 @@ impl Cap {
                 // Refused beside fewer than were served beside: no cap. One less is the way back.
                 let fits = self.served_beside.is_none_or(|most| others + 1 > most);
                 self.belief = if others >= 1 && fits {
-                    Belief::Capped(Capped {
-                        refused_beside: others,
-                        first_refused: others,
-                        on_the_way: 0.0,
-                        served: 0,
-                        since: None,
-                        tries: 0,
-                        looking: false,
-                        looks: 0,
-                        passed: 0,
-                        stood: false,
-                        stands: false,
-                        refused_low: None,
-                        paced: false,
-                    })
+                    Belief::Capped(Capped::supposed(others))
                 } else {
                     Belief::Disproved
                 };
                 false
             }
             Belief::Capped(capped) => {
-                let slack = overtaken + if capped.looking { LOOK_SLACK } else { 0 };
                 if others + slack < capped.least() {
-                    if capped.stands {
-                        capped.paced |= capped.refused_low.replace(sent).is_some();
+                    if capped.proof == Proof::Certain {
+                        capped.beside = match capped.beside {
+                            Beside::Nothing => Beside::Doubted(sent),
+                            Beside::Doubted(_) | Beside::Rate => Beside::Rate,
+                        };
                     } else {
                         self.disprove();
                     }
                     return false;
                 }
-                let is_one_more = capped.looking && others >= capped.refused_beside;
-                let new = is_one_more && capped.stood && !capped.stands;
-                capped.stands |= new;
-                // What is looked for may have risen a little.
-                let most = capped.refused_beside.max(others.saturating_sub(slack));
-                capped.refused_beside = if capped.looking {
-                    most
+                let looking = capped.passed.is_some();
+                let is_one_more = looking && others >= capped.refused_beside;
+                let new = is_one_more && capped.proof == Proof::Held;
+                if new {
+                    capped.proof = Proof::Certain;
+                }
+                capped.refused_beside = if looking {
+                    // What is looked for may have risen a little.
+                    capped.refused_beside.max(others.saturating_sub(slack))
                 } else {
                     others.clamp(1, capped.refused_beside)
                 };
                 capped.first_refused = capped.refused_beside;
-                capped.looking = false;
-                capped.passed = 0;
+                capped.passed = None;
                 capped.tries += 1;
                 new
             }
@@ -244,73 +238,62 @@ impl Cap {
 
     /// The server named requests at the same time as what is limited.
     pub(crate) fn on_named(&mut self, others: u32) {
-        let cap = others.max(1);
         self.belief = Belief::Capped(Capped {
-            refused_beside: cap,
-            first_refused: cap,
-            on_the_way: 0.0,
-            served: 2,
-            since: None,
             tries: TRIALS,
-            looking: false,
             looks: MOST_LOOKS,
-            passed: 0,
-            stood: true,
-            stands: true,
-            refused_low: None,
-            paced: false,
+            ..Capped::known(others.max(1))
         });
     }
 
-    /// A request that was sent then was served.
-    pub(crate) fn on_accepted(&mut self, sent: Time) {
-        if let Belief::Capped(capped) = &mut self.belief {
-            capped.refused_low.take_if(|refused| sent > *refused);
-        }
-    }
-
-    /// A request was served that was sent beside `others`. Of those in flight a share is
+    /// A request was served that was sent at `sent` beside `others`. Of those in flight a share is
     /// `on_the_way`. `may_try` allows a refusal for a look at a higher cap, `early` one
     /// after few of them.
     pub(crate) fn on_served(
         &mut self,
         others: u32,
+        sent: Time,
         on_the_way: f64,
         may_try: bool,
         early: bool,
         now: Time,
     ) {
         self.served_beside = self.served_beside.max(Some(others));
+        let certain = self.certainly_beside(others, sent, now);
         let Belief::Capped(capped) = &mut self.belief else {
             return;
         };
         capped.served += 1;
         capped.on_the_way = on_the_way;
-        capped.stood |= early && capped.served >= capped.stands_after();
-        if others >= capped.disproof() {
+        if matches!(capped.beside, Beside::Doubted(refused) if sent > refused) {
+            capped.beside = Beside::Nothing;
+        }
+        let has_held = capped.served >= capped.holds_after();
+        if early && has_held && capped.proof == Proof::Supposed {
+            capped.proof = Proof::Held;
+        }
+        if others >= capped.disproof() || certain >= capped.first_refused {
             self.disprove();
             return;
         }
-        if capped.looking && others >= capped.refused_beside {
+        if let Some(passed) = capped.passed.filter(|_| others >= capped.refused_beside) {
             // One may be luck: another had ended, and its answer was on the way.
-            capped.passed += 1;
-            if capped.passed >= capped.passes_needed() {
+            capped.passed = Some(passed + 1);
+            if passed + 1 >= capped.passes_needed() {
                 // More is served: a round of answers later the next more may be.
                 capped.refused_beside += 1;
-                capped.passed = 0;
-                capped.looking = false;
+                capped.passed = None;
                 capped.served = capped.look_after().saturating_sub(capped.refused_beside);
             }
         }
         let since = *capped.since.get_or_insert(now);
-        let first =
-            early && !capped.stands && capped.looks == 0 && capped.served >= capped.stands_after();
-        let due = first
+        let is_first = early && capped.looks == 0;
+        let due = is_first && has_held && capped.proof != Proof::Certain
             || capped.served > capped.look_after()
             || capped.served > capped.look_early_after()
                 && now.secs_since(since) > capped.look_early_secs();
-        if due && may_try && !capped.looking {
-            capped.looking = true;
+        // Of a cap that is none nothing else would tell: the first look is worth its refusal.
+        if due && (may_try || is_first) && capped.passed.is_none() {
+            capped.passed = Some(0);
             capped.since = Some(now);
             capped.served = 2;
             capped.looks = (capped.looks + 1).min(MOST_LOOKS);
@@ -318,14 +301,24 @@ impl Cap {
     }
 
     /// Whether more than the cap is tried.
-    #[cfg(test)]
     fn is_looking(&self) -> bool {
-        matches!(self.belief, Belief::Capped(capped) if capped.looking)
+        matches!(self.belief, Belief::Capped(capped) if capped.passed.is_some())
     }
 
     fn disprove(&mut self) {
         self.belief = Belief::Disproved;
         self.recent = VecDeque::new();
+    }
+
+    /// Of the `others` beside which this one was served those that were at the server for certain:
+    /// nothing had ended yet, and they were not sent just before.
+    fn certainly_beside(&mut self, others: u32, sent: Time, now: Time) -> u32 {
+        let first = *self.first_served.get_or_insert(now);
+        if first.secs_since(sent) <= OPENING {
+            return 0;
+        }
+        let near = |at: &&Time| **at < sent && sent.secs_since(**at) < OPENING;
+        others.saturating_sub(self.recent.iter().filter(near).count() as u32)
     }
 
     /// Other sends so close to this one that either may have arrived first.
@@ -336,6 +329,31 @@ impl Cap {
 }
 
 impl Capped {
+    /// Refused beside so many, and that is all.
+    fn supposed(cap: u32) -> Self {
+        Self {
+            refused_beside: cap,
+            first_refused: cap,
+            on_the_way: 0.0,
+            served: 0,
+            since: None,
+            tries: 0,
+            passed: None,
+            looks: 0,
+            proof: Proof::Supposed,
+            beside: Beside::Nothing,
+        }
+    }
+
+    /// One that needs no trial.
+    fn known(cap: u32) -> Self {
+        Self {
+            served: 2,
+            proof: Proof::Certain,
+            ..Self::supposed(cap)
+        }
+    }
+
     /// Served beside so many shows that it is none. Our count runs ahead of the server's by what is
     /// on the way.
     fn disproof(&self) -> u32 {
@@ -345,16 +363,16 @@ impl Capped {
     /// Fewer in flight than that are refused for another reason.
     fn least(&self) -> u32 {
         let cap = f64::from(self.refused_beside);
-        if self.stands {
+        if self.proof == Proof::Certain {
             (cap * (1.0 - self.on_the_way)).ceil() as u32
         } else {
             self.refused_beside
         }
     }
 
-    /// Successes after which it stands if one more is refused.
-    fn stands_after(&self) -> u32 {
-        STANDS_AFTER.max(STANDS_AFTER_CAPS.saturating_mul(self.refused_beside))
+    /// Successes after which it is certain if one more is refused.
+    fn holds_after(&self) -> u32 {
+        HOLDS_AFTER.max(HOLDS_AFTER_CAPS.saturating_mul(self.refused_beside))
     }
 
     fn passes_needed(&self) -> u32 {
@@ -382,8 +400,8 @@ impl Capped {
 /// what tells it from a rate then.
 const TRIALS: u32 = 3;
 /// Served after it was supposed, two rounds of it and not just a few: a rate would have refused some.
-const STANDS_AFTER: u32 = 12;
-const STANDS_AFTER_CAPS: u32 = 2;
+const HOLDS_AFTER: u32 = 12;
+const HOLDS_AFTER_CAPS: u32 = 2;
 /// A look at one above the cap is one early at the server, and so is the one it displaced.
 const LOOK_SLACK: u32 = 2;
 /// Looks in a row that must be served before the cap is taken to be higher, and how many more per
@@ -396,6 +414,8 @@ const LOOKS_SPREAD: u32 = 4;
 /// In seconds: what a wrong belief may cost before it is looked at.
 const FIRST_LOOK_SECS: f64 = 2.0;
 const MOST_LOOKS: u32 = 4;
+/// In seconds: opening a connection takes no longer, and what was sent before may arrive as late.
+const OPENING: f64 = 0.1;
 /// Successes before the cap is asked whether it rose: half a percent of refusals.
 const LOOK_AFTER: u32 = 200;
 /// The same for large caps, in caps: four latencies.
@@ -444,8 +464,18 @@ mod tests {
     #[test]
     fn more_in_flight_than_was_refused_shows_that_it_is_none() {
         let mut cap = capped();
-        cap.on_served(20, 0.0, false, true, at(0));
+        cap.on_served(20, at(0), 0.0, false, true, at(0));
         assert_eq!(cap.limit(), None);
+    }
+
+    #[test]
+    fn as_many_that_were_served_before_any_answer_show_that_it_is_none() {
+        for (sent, limit) in [(400, None), (950, Some(16))] {
+            let mut cap = capped();
+            cap.on_sent(at(sent));
+            cap.on_served(16, at(sent), 0.0, false, true, at(1000));
+            assert_eq!(cap.limit(), limit, "sent at {sent} ms");
+        }
     }
 
     #[test]
@@ -453,7 +483,7 @@ mod tests {
         let mut cap = capped();
         let mut look = |_: &i32| {
             let looked = cap.is_looking();
-            cap.on_served(15, 0.0, true, true, at(0));
+            cap.on_served(15, at(0), 0.0, true, true, at(0));
             let looks = cap.is_looking() && !looked;
             if looks {
                 cap.on_sent(at(300));
@@ -463,7 +493,7 @@ mod tests {
         };
         assert_eq!((0..1000).filter(&mut look).count(), 5);
         (0..1000).for_each(|_| {
-            cap.on_served(15, 0.0, false, true, at(0));
+            cap.on_served(15, at(0), 0.0, false, true, at(0));
         });
         assert!(!cap.is_looking());
     }
@@ -473,7 +503,7 @@ mod tests {
         let mut cap = capped();
         let round = |cap: &mut Cap, others| {
             (0..250).for_each(|_| {
-                cap.on_served(others, 0.0, true, false, at(0));
+                cap.on_served(others, at(0), 0.0, true, false, at(0));
             });
         };
         round(&mut cap, 15);
@@ -490,7 +520,8 @@ mod tests {
         assert_eq!(cap.limit(), Some(1));
         let mut beside = 0;
         for answer in 1..20 {
-            cap.on_served(beside, 0.0, true, true, at(3000 * answer));
+            let sent = at(3000 * answer - 300);
+            cap.on_served(beside, sent, 0.0, true, true, at(3000 * answer));
             beside = if cap.room(beside + 1) == Room::Look {
                 beside + 1
             } else {
@@ -511,7 +542,7 @@ mod tests {
     #[test]
     fn a_cap_that_stood_stays_though_fewer_are_refused() {
         let mut cap = capped();
-        (0..32).for_each(|_| cap.on_served(15, 0.0, true, true, at(400)));
+        (0..32).for_each(|_| cap.on_served(15, at(300), 0.0, true, true, at(400)));
         assert!(cap.is_looking(), "one more is tried after two rounds");
         cap.on_sent(at(410));
         assert!(cap.on_refused(16, at(410), 0.005));

@@ -114,11 +114,10 @@ impl Control {
         self.served += 1;
         self.timing.on_success(took);
         let may_try = self.paces.of(trail.paced_in).may_try(key, now);
-        let on_the_way = self.timing.on_the_way();
-        let cap = &mut self.keys[key.index()].cap;
         let early = !self.paces.of(trail.paced_in).is_strict(key);
-        cap.on_accepted(trail.stamp.at);
-        cap.on_served(trail.others, on_the_way, may_try, early, now);
+        let (sent, on_the_way) = (trail.stamp.at, self.timing.on_the_way());
+        let cap = &mut self.keys[key.index()].cap;
+        cap.on_served(trail.others, sent, on_the_way, may_try, early, now);
         let scene = Scene {
             keys: self.keys.len(),
             told: self.told,

@@ -75,7 +75,11 @@ impl Control {
     fn pace_gate(&self, pace: &Pace, room: Room, key: KeyId, now: Time) -> Gate {
         match room {
             Room::Trial if !pace.is_known(key) => WAIT,
-            Room::Look => pace.gate_of_look(key, &self.timing, now),
+            Room::Look => {
+                let cap = self.keys[key.index()].cap.limit().unwrap_or(1).max(1);
+                let turn = self.timing.answer().unwrap_or(0.0) / f64::from(cap);
+                pace.gate_of_look(key, turn, &self.timing, now)
+            }
             Room::AtOnce if !pace.is_strict(key) && self.timing.refuses_fast() => Gate::Open,
             _ => pace.gate(key, &self.timing, now),
         }

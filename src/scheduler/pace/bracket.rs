@@ -222,12 +222,16 @@ impl Bracket {
         self.low >= 0.95 * self.pace || self.held - unheard >= enough
     }
 
+    /// Whether it fell a short while ago.
+    pub(super) fn fell_lately(&self, now: Time) -> bool {
+        self.former
+            .is_some_and(|(_, at)| now.secs_since(at) < REMEMBERED)
+    }
+
     /// Whether nothing was refused or tried for so long that a bound may have gone.
     pub(super) fn is_aged(&self, now: Time) -> bool {
         let quiet = now.secs_since(self.quiet_since);
-        let fell = self
-            .former
-            .is_some_and(|(_, at)| now.secs_since(at) < REMEMBERED);
+        let fell = self.fell_lately(now);
         self.before_probe.is_none()
             && !self.windowed
             && if fell {
@@ -266,7 +270,7 @@ const AGED_SENDS: f64 = 24.0;
 const AFTER_FALL: f64 = 3.0;
 const REMEMBERED: f64 = 30.0;
 /// Times less than was proven: it fell.
-const FELL: f64 = 1.5;
+pub(super) const FELL: f64 = 1.5;
 /// 3, 6, 12 … %: the first is what jitter can do, three of them find a limit that fell to a half.
 const COLLAPSE: f64 = 0.03;
 const MOST_COLLAPSES: u32 = 5;

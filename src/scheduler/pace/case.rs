@@ -3,7 +3,7 @@
 
 use crate::scheduler::time::Time;
 
-use super::bracket::Bracket;
+use super::bracket::{Bracket, FELL};
 use super::evidence::TICK;
 use super::learned::KeyPace;
 use super::window::asked_after;
@@ -131,12 +131,19 @@ impl KeyPace {
         } else {
             f64::INFINITY
         };
-        self.refused_in_a_row = 0;
+        let was_in_a_row = std::mem::take(&mut self.refused_in_a_row) >= 1;
         bracket.lower_high(case.momentary.max(low));
         if high <= 1.02 * evidence.slowest {
             bracket.lower_high(high);
         } else if bracket.credit < SINGLE_CREDIT {
             bracket.lower_high((case.gap - jitter).max(TICK).recip());
+        }
+        // Refused twice in a row it is far below the pace. If the wait then brought less than half of
+        // what can be saved up, it did not run over, so the wait counts, too.
+        let with_stalls = evidence.high_with_stalls(jitter, case.sent);
+        let ran_over = accepted + 1.0 >= 0.5 * bracket.credit;
+        if was_in_a_row && counts && !ran_over && FELL * with_stalls < bracket.low {
+            bracket.lower_high(with_stalls);
         }
         let contradicts_others = bracket.low_of.is_some_and(|of| of != case.key);
         if bracket.low >= 0.99 * bracket.high

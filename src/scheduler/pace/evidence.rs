@@ -87,6 +87,15 @@ impl Evidence {
         (accepted + 1.0) / (refused.secs_since(since) - jitter).max(TICK)
     }
 
+    /// The same where nothing was saved up beyond what came in since the anchor, in a stall too.
+    pub(super) fn high_with_stalls(&self, jitter: f64, refused: Time) -> f64 {
+        let since = self.anchor.filter(|&anchor| anchor < refused);
+        since.map_or(f64::INFINITY, |anchor| {
+            let span = refused.secs_since(anchor) - jitter;
+            (self.accepted_before(refused) + 1.0) / span.max(TICK)
+        })
+    }
+
     /// The lowest rate that can have accepted what was since the anchor, up to `heard`, with the
     /// number that it rests on.
     pub(super) fn low_until(&self, jitter: f64, heard: Time) -> Option<(f64, f64)> {

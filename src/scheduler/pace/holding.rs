@@ -3,8 +3,23 @@
 use crate::scheduler::events::{Because, KeyId};
 use crate::scheduler::time::Time;
 
+use super::bracket::Bracket;
 use super::learned::Learned;
 use super::{Changed, KNOCK_MEMORY, POOLED_COUNTS, Scene, Stamp};
+
+/// What the keys of a bracket have to fear from a refusal.
+#[derive(Clone, Copy, Debug, Default)]
+struct Caution {
+    members: f64,
+    /// The most that one of them was refused in the last seconds.
+    knocks: u32,
+    /// The server asks to wait, so it counts who does not.
+    asked: bool,
+    fears_ban: bool,
+    was_banned: bool,
+    /// A refusal is paid for.
+    may_spend: bool,
+}
 
 impl Learned {
     /// The pace holds: raise the lower bound by the count, and take a step up when it is due.
@@ -23,71 +38,11 @@ impl Learned {
         if self.brackets[index].regrowth.is_some() {
             return self.regrow(key, stamp);
         }
-        let members = self
-            .keys
-            .iter()
-            .filter(|track| track.bracket == index)
-            .count() as f64;
-        let knocks = self
-            .keys
-            .iter()
-            .filter(|track| track.bracket == index)
-            .map(|track| track.knocks.count(KNOCK_MEMORY, now))
-            .max()
-            .unwrap_or(0)
-            + u32::from(self.asked_to_wait);
-        let fears_ban = self
-            .keys
-            .iter()
-            .any(|track| track.bracket == index && track.fears_ban(now));
-        let was_banned = self
-            .keys
-            .iter()
-            .any(|track| track.bracket == index && track.ban.is_some_and(|ban| ban.is_fresh(now)));
-        let (budget, asked) = (self.budget.allows() && !fears_ban, self.asked_to_wait);
+        let caution = self.caution(index, now);
         let bracket = &mut self.brackets[index];
-        let unheard = bracket.pace * scene.timing.heard_after() * members;
-        // After a ban a step stands until what it takes too much shows over any credit.
-        let unheard = if was_banned {
-            unheard + AFTER_BAN * bracket.pace
-        } else {
-            unheard
-        };
-        let sought = was_banned && bracket.high.is_infinite();
-        if sought || !bracket.is_due(members, unheard) {
-            return None;
-        }
+        let unheard = bracket.pace * scene.timing.heard_after() * caution.members;
         let from = bracket.pace;
-        let room = bracket.high - bracket.pace;
-        if room > 0.02 * bracket.pace {
-            bracket.before_probe = None;
-            if knocks >= 3 && (bracket.low > 0.6 * bracket.high || asked) {
-                if bracket.pace < 0.98 * bracket.low {
-                    bracket.pace = 0.995 * bracket.low;
-                }
-            } else if budget && (knocks <= 2 || knocks <= 3 && room > 0.04 * bracket.pace)
-                || room > 0.25 * bracket.pace && !fears_ban
-            {
-                // Where refusals are heard late, a step too far costs more of them.
-                let most = if scene.timing.refuses_fast() && !was_banned {
-                    1.5
-                } else {
-                    1.2
-                };
-                let middle = f64::midpoint(bracket.pace, bracket.high);
-                bracket.pace = middle.min(most * bracket.pace);
-            }
-        }
-        if bracket.pace == from && !was_banned {
-            let aged = knocks == 0 && unheard < MOST_UNHEARD && bracket.is_aged(now);
-            let due = knocks <= 2
-                && room <= 0.02 * bracket.pace
-                && (budget || bracket.before_probe.is_some())
-                && bracket.probe_is_due(members, unheard);
-            if aged || due {
-                bracket.probe(aged, now);
-            }
-        }
+        bracket.rise(&caution, unheard, scene.timing.refuses_fast(), now);
         if bracket.pace == from {
             return None;
         }
@@ -101,6 +56,21 @@ impl Learned {
             to,
             why: Because::Probed,
         })
+    }
+
+    fn caution(&self, index: usize, now: Time) -> Caution {
+        let mut caution = Caution {
+            asked: self.asked_to_wait,
+            may_spend: self.budget.allows(),
+            ..Caution::default()
+        };
+        for track in self.keys.iter().filter(|track| track.bracket == index) {
+            caution.members += 1.0;
+            caution.knocks = caution.knocks.max(track.knocks.count(KNOCK_MEMORY, now));
+            caution.fears_ban |= track.fears_ban(now);
+            caution.was_banned |= track.ban.is_some_and(|ban| ban.is_fresh(now));
+        }
+        caution
     }
 
     /// Sound lower bounds: what was accepted since the anchor, and what was sent since the pace last
@@ -126,6 +96,59 @@ impl Learned {
         let low = low.min(bracket.pace);
         if low <= bracket.high {
             bracket.raise_low(low, key);
+        }
+    }
+}
+
+impl Bracket {
+    /// Takes the step up that is due, if one is. Of the last sends so many may be refused yet.
+    fn rise(&mut self, caution: &Caution, unheard: f64, refuses_fast: bool, now: Time) {
+        let may_age = unheard < MOST_UNHEARD && !caution.was_banned && self.is_aged(now);
+        let is_still = caution.knocks == 0 && !caution.fears_ban;
+        if may_age && is_still && self.fell_lately(now) {
+            // It often comes back to what it was, and that is far above any step from here.
+            self.probe(true, now);
+            return;
+        }
+        // After a ban a step stands until what it takes too much shows over any credit.
+        let unheard = if caution.was_banned {
+            unheard + AFTER_BAN * self.pace
+        } else {
+            unheard
+        };
+        let is_sought = caution.was_banned && self.high.is_infinite();
+        if is_sought || !self.is_due(caution.members, unheard) {
+            return;
+        }
+        let from = self.pace;
+        let knocks = caution.knocks + u32::from(caution.asked);
+        let may_spend = caution.may_spend && !caution.fears_ban;
+        let room = self.high - self.pace;
+        if room > 0.02 * self.pace {
+            self.before_probe = None;
+            if knocks >= 3 && (self.low > 0.6 * self.high || caution.asked) {
+                if self.pace < 0.98 * self.low {
+                    self.pace = 0.995 * self.low;
+                }
+            } else if may_spend && (knocks <= 2 || knocks <= 3 && room > 0.04 * self.pace)
+                || room > 0.25 * self.pace && !caution.fears_ban
+            {
+                // Where refusals are heard late, a step too far costs more of them.
+                let is_cheap = refuses_fast && !caution.was_banned;
+                let most = if is_cheap { 1.5 } else { 1.2 };
+                let middle = f64::midpoint(self.pace, self.high);
+                self.pace = middle.min(most * self.pace);
+            }
+        }
+        if self.pace == from && !caution.was_banned {
+            let aged = knocks == 0 && may_age;
+            let due = knocks <= 2
+                && room <= 0.02 * self.pace
+                && (may_spend || self.before_probe.is_some())
+                && self.probe_is_due(caution.members, unheard);
+            if aged || due {
+                self.probe(aged, now);
+            }
         }
     }
 }

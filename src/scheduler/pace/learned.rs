@@ -86,13 +86,14 @@ impl Learned {
         Gate::at(next, Reason::Pace, now)
     }
 
-    /// The same for a send that shall not be refused for its rate: two periods after the last.
-    pub(crate) fn gate_of_look(&self, key: KeyId, timing: &Timing, now: Time) -> Gate {
+    /// The same for a send that shall not be refused for its rate: two periods after the last, of a
+    /// rate that may not be found yet. Every `turn` seconds an answer comes.
+    pub(crate) fn gate_of_look(&self, key: KeyId, turn: f64, timing: &Timing, now: Time) -> Gate {
         let gate = self.gate(key, timing, now);
         let Some(last) = self.keys.get(key.index()).and_then(|track| track.last_sent) else {
             return gate;
         };
-        let apart = last.plus_secs(2.0 / self.rate(key));
+        let apart = last.plus_secs((2.0 / self.rate(key)).max(LOOK_TURN * turn));
         gate.and(Gate::at(apart, Reason::Pace, now))
     }
 
@@ -263,6 +264,9 @@ impl KeyPace {
     }
 }
 
+/// Of the time between two answers: what is refused later than that is a rate that loses little by
+/// being taken for a cap.
+const LOOK_TURN: f64 = 0.75;
 /// In periods: what went ahead of the pace, because something else set the clock, is not owed.
 const DEBT: f64 = 2.0;
 /// How much of a period a send waits at least, however late the ones before were.

@@ -126,10 +126,10 @@ impl Pace {
         }
     }
 
-    /// The gate of a send that no rate should refuse.
-    pub(crate) fn gate_of_look(&self, key: KeyId, timing: &Timing, now: Time) -> Gate {
+    /// The gate of a send that no rate should refuse, where every `turn` seconds an answer comes.
+    pub(crate) fn gate_of_look(&self, key: KeyId, turn: f64, timing: &Timing, now: Time) -> Gate {
         match self {
-            Self::Learned(learned) => learned.gate_of_look(key, timing, now),
+            Self::Learned(learned) => learned.gate_of_look(key, turn, timing, now),
             Self::Interval(_) | Self::Off => self.gate(key, timing, now),
         }
     }
