@@ -42,7 +42,9 @@ pub(super) async fn a_slot_that_somebody_else_has_is_told_of_and_counts_beyond_t
 ) {
     // SS-17: a late renewal took over the lease of another, and both believed that they held it.
     // SS-20: a reaper freed what had been renewed meanwhile.
-    let limit = limit("k", Law::Slots, 1, 300);
+    // All that is done between two beats lies within a lease.
+    const LEASE: u64 = 5000;
+    let limit = limit("k", Law::Slots, 1, LEASE);
     assert_eq!(granted(&store, op(1, 1), &limit, 1, 1).await, 1);
     let slot = Slot {
         op: op(1, 1),
@@ -53,7 +55,7 @@ pub(super) async fn a_slot_that_somebody_else_has_is_told_of_and_counts_beyond_t
         .await
         .unwrap();
     assert_eq!((alive.owners, alive.gone), (1, vec![]));
-    pause(Duration::from_millis(310));
+    pause(Duration::from_millis(LEASE + 10));
     assert_eq!(granted(&store, op(2, 1), &limit, 1, 1).await, 1);
     let alive = store
         .beat(&scope(), &beat(1, &limit, &[slot]))
