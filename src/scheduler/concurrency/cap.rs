@@ -205,6 +205,13 @@ impl Cap {
                 false
             }
             Belief::Capped(capped) => {
+                let is_raised = capped.refused_beside > capped.first_refused;
+                let slack = if is_raised {
+                    // More was served than that: of a small one a slack of two would be all of it.
+                    slack.min(capped.refused_beside / 3)
+                } else {
+                    slack
+                };
                 if others + slack < capped.least() {
                     if capped.proof == Proof::Certain {
                         capped.beside = match capped.beside {

@@ -89,11 +89,17 @@ impl Learned {
     /// The same for a send that shall not be refused for its rate: two periods after the last, of a
     /// rate that may not be found yet. Every `turn` seconds an answer comes.
     pub(crate) fn gate_of_look(&self, key: KeyId, turn: f64, timing: &Timing, now: Time) -> Gate {
-        let gate = self.gate(key, timing, now);
-        let Some(last) = self.keys.get(key.index()).and_then(|track| track.last_sent) else {
-            return gate;
+        let last = self.keys.get(key.index()).and_then(|track| track.last_sent);
+        let Some(last) = last else {
+            return self.gate(key, timing, now);
         };
-        let apart = last.plus_secs((2.0 / self.rate(key)).max(LOOK_TURN * turn));
+        let (pace, soonest) = (self.rate(key), last.plus_secs(LOOK_TURN * turn));
+        if pace * turn < 1.0 {
+            // More is served than the pace would have, so that knows nothing.
+            return Gate::at(soonest, Reason::Pace, now);
+        }
+        let gate = self.gate(key, timing, now);
+        let apart = last.plus_secs(2.0 / pace).max(soonest);
         gate.and(Gate::at(apart, Reason::Pace, now))
     }
 
