@@ -243,6 +243,11 @@ impl Mark {
         self.probes.store(probes, Relaxed);
     }
 
+    /// Whether it may go though its provider is away.
+    pub(crate) fn probes(&self) -> bool {
+        self.probes.load(Relaxed)
+    }
+
     /// Whether it was sent back since this was asked last, because its provider is away.
     pub(crate) fn was_turned_back(&self) -> bool {
         self.turned_back.swap(false, Relaxed)
@@ -285,7 +290,7 @@ impl Middleware for AtTheDoor {
             return Err(reqwest_middleware::Error::middleware(Stopping));
         }
         let began = self.clock.now();
-        let queued = self.outage.lasts(began) > Duration::ZERO && !mark.probes.load(Relaxed);
+        let queued = self.outage.lasts(began) > Duration::ZERO && !mark.probes();
         let is_hop = mark.sent_on.swap(false, Relaxed);
         if !is_hop && (queued || mark.is_used_up()) {
             // It was in the queue when the outage began, or has been sent as often as it may. To the

@@ -239,8 +239,13 @@ impl Sender {
         let mut extensions = Extensions::new();
         let mut ask = request.ask.clone();
         if pin.is_some() {
-            // It has had its turn: what was behind it must not go first.
-            (ask.pin, ask.priority) = (pin, Priority(u8::MAX));
+            ask.pin = pin;
+        }
+        if pin.is_some() || mark.probes() {
+            // It has had its turn: what was behind it must not go first. And those that were queued
+            // when an outage began are sent back one after the other, at the pace of the limit: a
+            // probe behind them would come when they are through.
+            ask.priority = Priority(u8::MAX);
         }
         extensions.insert(ask);
         extensions.insert(client.hold);

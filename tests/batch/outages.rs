@@ -229,3 +229,32 @@ fn requests_that_must_not_be_repeated_are_not_burnt_in_an_outage() {
         "none was sent twice"
     );
 }
+
+#[test]
+fn a_probe_does_not_wait_for_all_that_were_queued_before_it() {
+    // One failure at the start, where an error comes sooner than an answer: the whole batch was
+    // turned back at its rate before anything was sent again.
+    let calls = AtomicUsize::new(0);
+    let server = Server::new(move |_| match calls.fetch_add(1, Ordering::SeqCst) {
+        3 => Answer::json(500, "{}"),
+        _ => ok().after(Duration::from_millis(100)),
+    });
+    let input: String = (0..600)
+        .map(|n| format!("{{\"custom_id\":\"{n}\",\"url\":\"/orders\",\"body\":{n}}}\n"))
+        .collect();
+    let batch = Batch::new(&input, &server.url());
+    let end = batch.with(&["--rate", "40/1s", "--summary", "json"]).run();
+    let summary = end.summary();
+    assert_eq!(
+        (&summary["outages"], &summary["left"]),
+        (&1.into(), &1.into()),
+        "{}",
+        end.stderr
+    );
+    // The first probe goes after a second; all the others would take fourteen.
+    assert!(
+        summary["outage_ms"].as_u64() < Some(7_000),
+        "{}",
+        end.stderr
+    );
+}
