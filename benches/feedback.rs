@@ -52,7 +52,8 @@ const RESPONSES: [(&str, Profile, &str); 5] = [
     ("plain", Profile::NONE, PLAIN),
 ];
 
-#[divan::bench(args = ["openai", "anthropic", "github", "ietf", "plain"])]
+// The timer itself would be a tenth of a sample of one.
+#[divan::bench(args = ["openai", "anthropic", "github", "ietf", "plain"], sample_size = 1_000)]
 fn read(bencher: Bencher<'_, '_>, name: &str) {
     let (_, profile, text) = RESPONSES
         .iter()
