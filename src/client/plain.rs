@@ -12,7 +12,6 @@ use tower_service::Service;
 
 use crate::error::Error;
 
-use super::marks::Marks;
 use super::middleware::Onward;
 use super::service::{BoxError, Limited, sent};
 
@@ -53,14 +52,10 @@ where
     fn send(
         &self,
         request: Request,
-        extensions: &mut Extensions,
+        _: &mut Extensions,
     ) -> impl Future<Output = ChainResult<Response>> + Send {
         let mut service = self.0.clone();
-        let marks = extensions.get::<Marks>().cloned();
-        async move {
-            let sent = sent(&mut service, request, marks.as_ref()).await;
-            sent.map_err(chained)
-        }
+        async move { sent(&mut service, request).await.map_err(chained) }
     }
 }
 

@@ -113,7 +113,16 @@ impl Sends {
 
     /// Each send after `moment`, and what it took.
     pub(crate) fn after_each(&self, moment: Time) -> impl Iterator<Item = (Time, f64)> + '_ {
-        let start = self.place(|entry| entry.first <= moment);
+        self.each_from(self.place(|entry| entry.first <= moment))
+    }
+
+    /// Each of the latest sends that together took `amount`, or all that are known.
+    pub(crate) fn latest_each(&self, amount: f64) -> impl Iterator<Item = (Time, f64)> + '_ {
+        let goal = self.total - amount;
+        self.each_from(self.place(|entry| entry.total <= goal + EPSILON))
+    }
+
+    fn each_from(&self, start: usize) -> impl Iterator<Item = (Time, f64)> + '_ {
         let mut before = self.total_before(start);
         self.entries.range(start..).map(move |entry| {
             let cost = entry.total - before;

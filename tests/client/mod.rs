@@ -29,4 +29,3 @@ mod storms;
 mod stress;
 #[cfg(all(feature = "metrics", feature = "tracing"))]
 mod telemetry;
-mod unsent;

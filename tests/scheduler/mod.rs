@@ -11,3 +11,4 @@ mod properties;
 mod reserve;
 mod scopes;
 mod verdicts;
+mod windows;

@@ -261,6 +261,12 @@ impl Control {
         self.in_flight = self.in_flight.saturating_sub(1);
     }
 
+    /// Nothing more is heard of an attempt.
+    pub(crate) fn on_gone(&mut self, key: KeyId, trail: &Trail) {
+        let control = &mut self.keys[key.index()];
+        control.ledger_mut(trail.bucket).on_gone(&trail.spend);
+    }
+
     /// Whether as many are in flight on a key as a controller allows that was chosen.
     pub(crate) fn is_full(&self, key: KeyId) -> bool {
         self.keys[key.index()].is_full()

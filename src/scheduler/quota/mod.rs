@@ -38,6 +38,8 @@ pub(crate) struct Ledger {
     /// Readings without a reset so far; each makes the next guess longer.
     guesses: u32,
     in_flight: u32,
+    /// Sends of which no answer was heard: those that do not take a slot are on their way, too.
+    unanswered: u32,
     /// Answers without any quota, while none is known.
     silent: u32,
     /// When the server last told something.
@@ -53,6 +55,7 @@ pub(crate) struct Spend {
     order: u64,
     cost: Cost,
     marks: SmallVec<[Mark; 2]>,
+    is_answered: bool,
 }
 
 /// Where one quota stands.
@@ -146,6 +149,7 @@ impl Ledger {
     pub(crate) fn on_sent(&mut self, cost: &Cost, timing: &Timing, now: Time) -> Spend {
         self.sent += 1;
         self.in_flight += 1;
+        self.unanswered += 1;
         if self.quotas.is_empty() {
             if self.unread.len() == UNREAD {
                 self.unread.pop_front();
@@ -165,12 +169,20 @@ impl Ledger {
             order: self.sent,
             cost: *cost,
             marks,
+            is_answered: false,
         }
     }
 
     /// An attempt no longer takes a slot.
     pub(crate) fn on_ended(&mut self) {
         self.in_flight = self.in_flight.saturating_sub(1);
+    }
+
+    /// Nothing more is heard of an attempt.
+    pub(crate) fn on_gone(&mut self, spend: &Spend) {
+        if !spend.is_answered {
+            self.unanswered = self.unanswered.saturating_sub(1);
+        }
     }
 
     /// An attempt takes its slot again.
@@ -190,6 +202,8 @@ impl Ledger {
         mut changed: impl FnMut(What),
     ) -> bool {
         let mut explained = false;
+        self.on_gone(spend);
+        spend.is_answered = true;
         if !feedback.readings.is_empty() {
             self.read_at = Some(now);
         }
@@ -222,7 +236,7 @@ impl Ledger {
                 mark: spend.marks.get(index).copied(),
                 refused,
                 hinted: feedback.wait.is_some(),
-                others: self.in_flight.saturating_sub(1),
+                others: self.unanswered,
             };
             quota.on_reading(&told, span, &origin, timing, now);
             let new = (quota.law, quota.limit) != before || index >= known;
@@ -274,6 +288,7 @@ impl Ledger {
             order: self.sent,
             cost: Cost::ONE,
             marks: SmallVec::new(),
+            is_answered: true,
         };
         self.on_feedback(&mut spend, feedback, false, timing, now, changed);
     }

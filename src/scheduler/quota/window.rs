@@ -237,6 +237,14 @@ impl Window {
         }
     }
 
+    /// Counts these anew, which were sent while nothing was counted here.
+    pub(super) fn recount(&mut self, sends: impl Iterator<Item = (Time, f64)>) {
+        self.forget_all();
+        for (at, cost) in sends {
+            self.push(cost, at);
+        }
+    }
+
     /// Goes on with what another counted.
     pub(super) fn inherit(&mut self, other: &Self) {
         self.counting.clone_from(&other.counting);
@@ -254,9 +262,7 @@ impl Window {
         self.doubted = false;
         if self.is_known() {
             self.shortest = self.longest;
-            for (at, cost) in sends.after_each(now.plus_secs(-self.longest)) {
-                self.push(cost, at);
-            }
+            self.recount(sends.after_each(now.plus_secs(-self.longest)));
         }
     }
 

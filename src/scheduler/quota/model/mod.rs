@@ -133,7 +133,7 @@ pub(super) struct Origin {
     pub(super) refused: bool,
     /// It was told to wait.
     pub(super) hinted: bool,
-    /// How many others are in flight.
+    /// How many others are on their way.
     pub(super) others: u32,
 }
 

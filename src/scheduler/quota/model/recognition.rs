@@ -52,7 +52,9 @@ impl Quota {
                 self.first = None;
                 self.refill = Refill::default();
                 self.window.forget_length();
-                self.window.forget_all();
+                // A bucket counts no single sends; what is missing are the latest.
+                let in_use = self.limit - self.level;
+                self.window.recount(self.sends.latest_each(in_use));
             }
         } else if self.law == Law::Bucket && newer {
             self.refill
