@@ -12,7 +12,7 @@ use super::bracket::Bracket;
 use super::evidence::TICK;
 use super::learned::{KeyPace, Learned};
 use super::window::SilentWindow;
-use super::{Changed, PERIODS, Scene, Stamp};
+use super::{Changed, Scene, Stamp};
 
 /// A key's block that has just ended, and what went before it.
 #[derive(Clone, Copy, Debug)]
@@ -66,7 +66,7 @@ impl Block {
     fn is_no_rates(&self) -> bool {
         self.in_a_row >= 2
             && self.held >= FEW
-            && self.mean() * (self.refused - self.began) > PERIODS
+            && self.mean() * (self.refused - self.began) > BLOCKED
     }
 }
 
@@ -88,11 +88,17 @@ impl Learned {
             return None;
         }
         evidence.blocked = false;
+        let gap = evidence
+            .gap_before(stamp.at)
+            .filter(|&gap| stamp.at.plus_secs(-gap) <= evidence.block_began);
         let credit = self.brackets[track.bracket].credit;
         let block = Block::of(track, credit, stamp.at, scene.timing);
         self.keys[key.index()].evidence.segment = Some(stamp.at);
         let index = self.keys[key.index()].bracket;
         let from = self.brackets[index].pace;
+        if let Some(gap) = gap {
+            self.came_back_after(key.index(), gap, scene);
+        }
         if block.is_no_rates() {
             self.wake_others(key.index(), scene, now);
         }
@@ -210,7 +216,10 @@ impl Bracket {
 }
 
 /// Sends before a block that are enough to call its length odd.
-const FEW: f64 = 4.0;
+const FEW: f64 = 3.0;
+/// Periods of what was let through before a block: a bucket would have had one back after the first, and
+/// of three a minute nothing is asked for between the sixth second and the twelfth.
+const BLOCKED: f64 = 1.4;
 /// Times the time in which a window was filled: a shorter block may be anything.
 const BURST: f64 = 2.0;
 /// Of a window's length: a refusal at its end that jitter may have caused.
@@ -235,8 +244,8 @@ mod tests {
     #[test]
     fn a_block_of_many_periods_is_no_rates() {
         assert!(block(100.0, 0.5, 0.9, 4).is_no_rates());
-        assert!(!block(100.0, 0.5, 0.51, 4).is_no_rates(), "two periods");
+        assert!(!block(100.0, 0.5, 0.507, 4).is_no_rates(), "one period");
         assert!(!block(100.0, 0.5, 0.9, 1).is_no_rates(), "refused twice");
-        assert!(!block(3.0, 0.5, 9.0, 4).is_no_rates(), "too few to tell");
+        assert!(!block(2.0, 0.5, 9.0, 4).is_no_rates(), "too few to tell");
     }
 }

@@ -243,14 +243,13 @@ impl Bracket {
 
     /// Whether a running probe has stood long enough for its next step.
     pub(super) fn probe_is_due(&self, keys: f64, unheard: f64) -> bool {
-        let least = if self.probe_gain > 2.0 * FIRST_GAIN {
-            4.0
-        } else {
-            8.0
-        };
-        let step = self.credit.clamp(least, 40.0) * keys.min(3.0);
-        self.quiet >= QUIET && self.before_probe.is_none()
-            || self.before_probe.is_some() && self.held - unheard >= step
+        if self.before_probe.is_none() {
+            return self.quiet >= QUIET;
+        }
+        // So many sends take what is saved up where it is too much.
+        let spent = self.credit / (0.5 * self.probe_gain);
+        let step = spent.clamp(FEWEST_AT_STEP, NEAR_SENDS) * keys.min(3.0);
+        self.held - unheard >= step
     }
 }
 
@@ -278,6 +277,8 @@ const MOST_COLLAPSES: u32 = 5;
 const NEAR: f64 = 0.1;
 /// As many sends as make a tenth above the pace visible over a credit of a few.
 const NEAR_SENDS: f64 = 60.0;
+/// Sends at a step of a probe, however little is saved up.
+const FEWEST_AT_STEP: f64 = 4.0;
 /// Sends without a refusal before a limit is asked whether it rose: with one refusal each, well
 /// within the budget of 1 %.
 const QUIET: f64 = 150.0;

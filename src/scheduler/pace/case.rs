@@ -23,6 +23,8 @@ pub(super) struct Case<'a> {
     pub(super) knocks: u32,
     pub(super) asked_to_wait: bool,
     pub(super) alone: bool,
+    /// One refusal more is paid for.
+    pub(super) may_spend: bool,
     /// Every key that shares the bracket is refused.
     pub(super) all_blocked: bool,
     pub(super) scene: &'a Scene<'a>,
@@ -67,6 +69,10 @@ impl KeyPace {
             let longest = if case.asked_to_wait { 4.0 } else { 1.0 } * LONGEST_FIRST;
             let few = (FEW_PERIODS * used / accepted).max(longest);
             self.backoff = used.min(few).max(SHORTEST_BACKOFF);
+            if case.saves_little(bracket) {
+                self.ask_by_age(bracket, case, now);
+                return;
+            }
         }
         self.next = now.plus_secs(self.backoff);
     }
@@ -81,7 +87,11 @@ impl KeyPace {
         }
         let (since, sent) = self.evidence.segment_before(case.sent);
         let mean = (sent + 1.0) / case.sent.secs_since(since).max(TICK);
-        if case.alone || bracket.credit < SINGLE_CREDIT {
+        let saves_little = case.saves_little(bracket);
+        if saves_little {
+            bracket.lower_high(case.bound_by_age());
+            bracket.is_not_sure_at(case.gap);
+        } else if case.alone || bracket.credit < SINGLE_CREDIT {
             bracket.high = bracket.high.min(1.02 * mean).max(0.5 * bracket.low);
         }
         let blocked = case.sent.secs_since(self.evidence.block_began);
@@ -109,6 +119,9 @@ impl KeyPace {
             bracket.middle()
         };
         self.next = now.plus_secs(self.backoff);
+        if saves_little && !bracket.windowed {
+            self.ask_by_age(bracket, case, now);
+        }
         let odd = counts && self.refused_in_a_row >= 3 && bracket.credit >= BURST_CREDIT;
         if bracket.windowed || odd && blocked * mean > PERIODS {
             // Round lengths of a window, from the first send in it.
@@ -133,10 +146,12 @@ impl KeyPace {
         };
         let was_in_a_row = std::mem::take(&mut self.refused_in_a_row) >= 1;
         bracket.lower_high(case.momentary.max(low));
-        if high <= 1.02 * evidence.slowest {
+        if !bracket.saves_nothing() && high <= 1.02 * evidence.slowest {
             bracket.lower_high(high);
-        } else if bracket.credit < SINGLE_CREDIT {
-            bracket.lower_high((case.gap - jitter).max(TICK).recip());
+        }
+        let saves_little = case.saves_little(bracket);
+        if saves_little {
+            bracket.lower_high(case.bound_by_age());
         }
         // Refused twice in a row it is far below the pace. If the wait then brought less than half of
         // what can be saved up, it did not run over, so the wait counts, too.
@@ -167,6 +182,9 @@ impl KeyPace {
         };
         // The level at an anchor lies anywhere below one: one period may be refused by the fraction.
         self.next = now.plus_secs((1.5 / bracket.pace).max(self.backoff));
+        if saves_little {
+            self.ask_when_sure(bracket, case, now);
+        }
     }
 }
 
@@ -204,8 +222,8 @@ const SHORTEST_BACKOFF: f64 = 0.01;
 const LONGEST_FIRST: f64 = 1.0;
 const FEW_PERIODS: f64 = 2.0;
 /// In seconds: a minute is the commonest window.
-const LONGEST_BACKOFF: f64 = 60.0;
+pub(super) const LONGEST_BACKOFF: f64 = 60.0;
 /// A credit below it is a minimum interval: nothing is saved up, and gaps count one by one.
-const SINGLE_CREDIT: f64 = 1.5;
+pub(super) const SINGLE_CREDIT: f64 = 1.5;
 /// With less the waits between refusals are too short for the keys to wait for one another.
 pub(super) const BURST_CREDIT: f64 = 4.0;

@@ -43,6 +43,12 @@ impl Evidence {
         (start, self.sends.before(moment) - self.sends.before(start))
     }
 
+    /// In seconds, how long after the one before it a send was made; none if it was the first.
+    pub(super) fn gap_before(&self, sent: Time) -> Option<f64> {
+        let (_, before) = self.sends.reach_back(1.0, sent)?;
+        Some(sent.secs_since(before))
+    }
+
     /// What was accepted before the block began, ever.
     pub(super) fn held(&self) -> f64 {
         self.sends.until(self.block_began)

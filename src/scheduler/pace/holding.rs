@@ -34,7 +34,7 @@ impl Learned {
         if !self.brackets[index].is_known() {
             return None;
         }
-        self.raise_low(key.index(), scene, now);
+        self.raise_low(key.index(), stamp, scene, now);
         if self.brackets[index].regrowth.is_some() {
             return self.regrow(key, stamp);
         }
@@ -75,7 +75,8 @@ impl Learned {
 
     /// Sound lower bounds: what was accepted since the anchor, and what was sent since the pace last
     /// changed less all credit there can be.
-    fn raise_low(&mut self, key: usize, scene: &Scene<'_>, now: Time) {
+    fn raise_low(&mut self, key: usize, stamp: &Stamp, scene: &Scene<'_>, now: Time) {
+        let by_gap = self.low_by_gap(key, stamp, scene);
         let track = &self.keys[key];
         let bracket = &mut self.brackets[track.bracket];
         let evidence = &track.evidence;
@@ -93,7 +94,7 @@ impl Learned {
         let low = since_anchor
             .map_or(0.0, |low| low.0)
             .max(since_change.unwrap_or(0.0));
-        let low = low.min(bracket.pace);
+        let low = low.max(by_gap).min(bracket.pace);
         if low <= bracket.high {
             bracket.raise_low(low, key);
         }
@@ -117,7 +118,8 @@ impl Bracket {
             unheard
         };
         let is_sought = caution.was_banned && self.high.is_infinite();
-        if is_sought || !self.is_due(caution.members, unheard) {
+        let goes_on = self.before_probe.is_some() && self.probe_is_due(caution.members, unheard);
+        if is_sought || !goes_on && !self.is_due(caution.members, unheard) {
             return;
         }
         let from = self.pace;
@@ -136,8 +138,13 @@ impl Bracket {
                 // Where refusals are heard late, a step too far costs more of them.
                 let is_cheap = refuses_fast && !caution.was_banned;
                 let most = if is_cheap { 1.5 } else { 1.2 };
-                let middle = f64::midpoint(self.pace, self.high);
-                self.pace = middle.min(most * self.pace);
+                let middle = if is_cheap && self.saves_nothing() {
+                    // Each ask costs one refusal at most, however far it goes.
+                    (self.pace * self.high).sqrt()
+                } else {
+                    f64::midpoint(self.pace, self.high).min(most * self.pace)
+                };
+                self.pace = middle;
             }
         }
         if self.pace == from && !caution.was_banned {

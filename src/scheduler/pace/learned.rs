@@ -98,6 +98,12 @@ impl Learned {
             // More is served than the pace would have, so that knows nothing.
             return Gate::at(soonest, Reason::Pace, now);
         }
+        let bracket = &self.brackets[self.keys[key.index()].bracket];
+        if bracket.saves_nothing() {
+            // Refused then, it is an interval that loses little by being taken for a cap.
+            let apart = soonest.max(last.plus_secs(bracket.high.recip()));
+            return Gate::at(apart, Reason::Pace, now);
+        }
         let gate = self.gate(key, timing, now);
         let apart = last.plus_secs(2.0 / pace).max(soonest);
         gate.and(Gate::at(apart, Reason::Pace, now))
@@ -163,13 +169,19 @@ impl Learned {
         let (bracket, track) = (&mut self.brackets[index], &mut self.keys[key.index()]);
         track.evidence.on_sent(pace, last, now);
         if bracket.is_known() && bracket.window.is_none() {
-            // A little may be caught up, so that rounded waits do not add up to a slower pace.
+            // A little may be caught up, so that rounded waits do not add up to a slower pace; but none
+            // of an interval.
             let period = bracket.pace.recip();
+            let catch_up = if bracket.saves_nothing() {
+                1.0
+            } else {
+                CATCH_UP
+            };
             track.next = track
                 .next
                 .plus_secs(period)
                 .min(now.plus_secs(DEBT * period))
-                .max(now.plus_secs(CATCH_UP * period));
+                .max(now.plus_secs(catch_up * period));
             bracket.held += 1.0;
             bracket.quiet += 1.0;
         }

@@ -6,6 +6,7 @@ use super::events::{Because, Gate, KeyId, What};
 use super::time::Time;
 use super::timing::Timing;
 
+mod age;
 mod block;
 mod bracket;
 mod case;

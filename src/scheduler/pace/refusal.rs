@@ -202,10 +202,15 @@ impl Learned {
             sent: stamp.at,
             in_flight,
             momentary,
-            gap: since(track.last_accepted),
+            gap: track
+                .evidence
+                .gap_before(stamp.at)
+                .unwrap_or(f64::INFINITY)
+                .max(TICK),
             knocks,
             asked_to_wait: self.asked_to_wait,
             alone: scene.keys <= 1,
+            may_spend: self.budget.allows(),
             all_blocked: self.all_others_blocked(key),
             scene,
         }
