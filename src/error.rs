@@ -98,7 +98,6 @@ impl Error {
     }
 
     /// The same for an attempt that never left; `sent` says whether an earlier one had.
-    #[cfg(any(feature = "reqwest", feature = "tower"))]
     pub(crate) fn never_sent(mut self, sent: bool) -> Self {
         if let Kind::TimedOut(after) = self.0.kind {
             let refusal = Refusal::Deadline {

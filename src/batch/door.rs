@@ -243,6 +243,11 @@ impl Mark {
         self.probes.store(probes, Relaxed);
     }
 
+    /// Says that it was sent back because its provider is away.
+    pub(crate) fn turn_back(&self) {
+        self.turned_back.store(true, Relaxed);
+    }
+
     /// Whether it may go though its provider is away.
     pub(crate) fn probes(&self) -> bool {
         self.probes.load(Relaxed)
@@ -287,22 +292,20 @@ impl Middleware for AtTheDoor {
         let mark = extensions.get::<Arc<Mark>>().map(Arc::clone);
         let mark = mark.expect("every request of a run has its mark");
         if door.is_shut() {
-            return Err(reqwest_middleware::Error::middleware(Stopping));
+            return Err(unsent());
         }
         let began = self.clock.now();
         let queued = self.outage.lasts(began) > Duration::ZERO && !mark.probes();
         let is_hop = mark.sent_on.swap(false, Relaxed);
         if !is_hop && (queued || mark.is_used_up()) {
-            // It was in the queue when the outage began, or has been sent as often as it may. To the
-            // limiter it is as if nobody had taken up its turn.
-            mark.turned_back.store(true, Relaxed);
-            let back = crate::Error::refused(Refusal::Closed, None, None, false);
-            return Err(reqwest_middleware::Error::middleware(back));
+            // The outage began just when its turn came, or it has been sent as often as it may.
+            mark.turn_back();
+            return Err(unsent());
         }
         if let Err(error) = door.mark(&mark) {
             *door.fault.lock().unwrap_or_else(PoisonError::into_inner) = Some(error);
             door.shut();
-            return Err(reqwest_middleware::Error::middleware(Stopping));
+            return Err(unsent());
         }
         let flight = door.fly(&mark);
         let result = next.run(request, extensions).await;
@@ -362,10 +365,11 @@ impl Sign {
     }
 }
 
-/// Nothing more is sent.
-#[derive(Debug, thiserror::Error)]
-#[error("the run is being stopped; it was not sent")]
-struct Stopping;
+/// To the limiter it is as if nobody had taken up its turn: it takes back what that was charged.
+fn unsent() -> reqwest_middleware::Error {
+    let refused = crate::Error::refused(Refusal::Closed, None, None, false);
+    reqwest_middleware::Error::middleware(refused)
+}
 
 /// What lines that wait for their turn may take of memory, unless a single one takes more: a thousand
 /// of 8 KB, and at most 8 MiB more than a thousand of the smallest.

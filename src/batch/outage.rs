@@ -12,6 +12,7 @@ use std::sync::{Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
 use tokio::sync::Notify;
+use tokio_util::sync::CancellationToken;
 
 use crate::Time;
 
@@ -40,6 +41,8 @@ struct State {
     cause: String,
     /// Since when lines are held back.
     since: Option<Time>,
+    /// Cancelled from when they are until they are not.
+    begins: CancellationToken,
     probe_at: Time,
     /// Lines that are held back, by how often each has probed.
     held: BTreeMap<u32, usize>,
@@ -94,6 +97,7 @@ impl Outage {
         let Some(since) = state.since.take() else {
             return;
         };
+        state.begins = CancellationToken::new();
         let lasted = now.since(since);
         state.past.time += lasted;
         if std::mem::take(&mut state.told) {
@@ -122,18 +126,18 @@ impl Outage {
             ENOUGH_AT_FIRST
         };
         if state.in_row >= enough {
-            self.begin(&mut state, now);
+            self.begin(state, now);
         }
     }
 
     /// Whether the trouble of a line that began then and has failed is its own: others were
     /// served since. If not, an outage begins.
     pub(crate) fn is_own_trouble(&self, began: Time, now: Time) -> bool {
-        let mut state = self.state();
+        let state = self.state();
         if state.served.is_some_and(|served| served >= began) {
             return true;
         }
-        self.begin(&mut state, now);
+        self.begin(state, now);
         false
     }
 
@@ -177,6 +181,11 @@ impl Outage {
         let step = now.since(since) / SHARE;
         state.probe_at = now + step.clamp(FIRST_PROBE, LAST_PROBE);
         Pass::Probe
+    }
+
+    /// What is cancelled when the next one begins; already, while one lasts.
+    pub(crate) fn begins(&self) -> CancellationToken {
+        self.state().begins.clone()
     }
 
     /// A line that has probed so often is held back, until what is given back is dropped.
@@ -246,12 +255,17 @@ impl Outage {
         }
     }
 
-    fn begin(&self, state: &mut State, now: Time) {
-        if state.since.is_none() && !self.patience(state).is_zero() {
-            state.since = Some(state.bad_since.unwrap_or(now));
-            state.probe_at = now + FIRST_PROBE;
-            state.past.count += 1;
+    fn begin(&self, mut state: MutexGuard<'_, State>, now: Time) {
+        if state.since.is_some() || self.patience(&state).is_zero() {
+            return;
         }
+        state.since = Some(state.bad_since.unwrap_or(now));
+        state.probe_at = now + FIRST_PROBE;
+        state.past.count += 1;
+        let begins = state.begins.clone();
+        // Whoever is woken by it may ask here.
+        drop(state);
+        begins.cancel();
     }
 
     fn patience(&self, state: &State) -> Duration {
@@ -343,6 +357,18 @@ mod tests {
         assert_eq!(outage.pass(0, at(6.0)), Pass::Open);
         assert!(!outage.is_own_trouble(at(5.5), at(6.0)));
         assert_eq!(outage.pass(0, at(6.0)), Pass::Wait(at(7.0)));
+    }
+
+    #[test]
+    fn whoever_waits_is_told_when_one_begins() {
+        let outage = fresh();
+        let begins = outage.begins();
+        outage.on_served(at(5.0), at(5.0));
+        assert!(!begins.is_cancelled());
+        assert!(!outage.is_own_trouble(at(5.5), at(6.0)));
+        assert!(begins.is_cancelled() && outage.begins().is_cancelled());
+        outage.on_served(at(7.0), at(7.0));
+        assert!(!outage.begins().is_cancelled());
     }
 
     #[test]

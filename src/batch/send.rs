@@ -9,9 +9,9 @@ use http::header::{HeaderName, HeaderValue};
 use reqwest::Url;
 use tokio_util::sync::CancellationToken;
 
-use crate::client::{Clock, Report};
+use crate::client::{Clock, Report, Until};
 use crate::feedback::{self, Dimension, Profile};
-use crate::scheduler::events::{Fingerprint, Priority, Replay};
+use crate::scheduler::events::{Fingerprint, GaveUp, Priority, Replay};
 
 use super::budget::Budget;
 use super::done::{Done, Recorded};
@@ -188,11 +188,11 @@ impl Sender {
                 .wait_for_fair_weather(&client.outage, &mut probed)
                 .await
             {
-                Weather::Fair => {}
+                Weather::Fair => mark.set_probes(false),
+                Weather::Doubtful => mark.set_probes(true),
                 Weather::Stopping => return last,
                 Weather::Never => return self.gone(client, last),
             }
-            mark.set_probes(client.outage.lasts(self.clock.now()) > Duration::ZERO);
             line.began = self.clock.now();
             let (reply, report) = self.once(client, request, pin, mark).await;
             if mark.was_turned_back() && !self.door.is_shut() {
@@ -241,19 +241,27 @@ impl Sender {
         if pin.is_some() {
             ask.pin = pin;
         }
-        if pin.is_some() || mark.probes() {
-            // It has had its turn: what was behind it must not go first. And those that were queued
-            // when an outage began are sent back one after the other, at the pace of the limit: a
-            // probe behind them would come when they are through.
+        if pin.is_some() {
+            // It has had its turn: what was behind it must not go first.
             ask.priority = Priority(u8::MAX);
         }
         extensions.insert(ask);
+        let begins = (!mark.probes()).then(|| client.outage.begins());
+        if let Some(begins) = &begins {
+            // What waits for its turn when an outage begins gives its place up, and takes none of
+            // what the limits allow.
+            extensions.insert(Until(begins.clone()));
+        }
         extensions.insert(client.hold);
         extensions.insert(Arc::clone(mark));
         let mut sent = request.to_reqwest();
         *sent.timeout_mut() = self.timeout;
         let sent = client.http.execute_with_extensions(sent, &mut extensions);
-        let response = match sent.await {
+        let result = sent.await;
+        if begins.is_some_and(|begins| begins.is_cancelled()) && has_given_up_waiting(&result) {
+            mark.turn_back();
+        }
+        let response = match result {
             Ok(response) => response,
             Err(error) => {
                 let closed = crate::Error::of(&error).is_some_and(crate::Error::is_closed);
@@ -339,7 +347,7 @@ impl Sender {
                 }
                 Pass::Probe => {
                     *probed += 1;
-                    return Weather::Fair;
+                    return Weather::Doubtful;
                 }
                 Pass::Never => return Weather::Never,
                 Pass::Wait(until) => {
@@ -398,6 +406,17 @@ impl Sender {
     }
 }
 
+/// Whether the token that ends its waits did, before its first attempt or before a repeat.
+fn has_given_up_waiting(result: &reqwest_middleware::Result<reqwest::Response>) -> bool {
+    match result {
+        Ok(response) => {
+            let report = response.extensions().get::<Report>();
+            report.is_some_and(|report| report.why == Some(GaveUp::Cancelled))
+        }
+        Err(error) => crate::Error::of(error).is_some_and(crate::Error::is_cancelled),
+    }
+}
+
 /// The reply to a line as its record has it.
 fn recorded(
     reply: &Reply,
@@ -429,6 +448,8 @@ pub(super) type End = (Option<Reply>, Option<Report>);
 /// Whether a line may go.
 enum Weather {
     Fair,
+    /// It is to see whether its provider is back.
+    Doubtful,
     Stopping,
     /// Its provider was waited for in vain.
     Never,

@@ -76,6 +76,13 @@ impl Claim {
         (verdict, left.is_none().then_some(self))
     }
 
+    /// Nothing was sent of its attempt. Dropped now, it gives its turn back in full.
+    pub(super) fn take_back(&self) {
+        let seat = self.seat();
+        self.gate
+            .act(|inner, now, _| inner.seats.undo_start(seat, now));
+    }
+
     /// Something was sent `times` on this attempt's key that passed no gate.
     #[cfg(feature = "reqwest")]
     pub(crate) fn charge(&self, times: u32) {

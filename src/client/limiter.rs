@@ -30,6 +30,7 @@ use super::front::Front;
 use super::gate::Gate;
 use super::key::ApiKey;
 use super::permit::{Leave, Permit, Verdict};
+use super::running::Running;
 use super::ticket::Ticket;
 
 /// Decides when each request to one provider is sent, and on which key.
@@ -107,7 +108,7 @@ impl Limiter {
         F: Future<Output = (Outcome, R)>,
     {
         let mut ticket = Ticket::watched(self.clone(), ask);
-        let mut last = None;
+        let (mut last, running) = (None, Running::default());
         loop {
             let permit = match (ticket.await, last.take()) {
                 (Ok(permit), kept) => {
@@ -118,7 +119,8 @@ impl Limiter {
                 (Err(_), Some(result)) => return Ok(result),
                 (Err(error), None) => return Err(error),
             };
-            let (outcome, result) = match permit.run(send(permit.leave().clone()), || false).await {
+            let sent = permit.run(send(permit.leave().clone()), &running);
+            let (outcome, result) = match sent.await {
                 Ok((outcome, result)) => (outcome, Ok(result)),
                 Err(late) => (Outcome::Broken, Err(late)),
             };

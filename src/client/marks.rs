@@ -1,13 +1,13 @@
 //! Which attempt loops a request is in: what keeps a limiter that stands twice in a chain from
 //! acting twice, and one that stands under another from repeating.
 
-use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Weak};
 
 use http::Extensions;
 use smallvec::SmallVec;
 
 use super::limiter::Limiter;
+use super::running::Running;
 
 /// The limiters whose attempt loops a request is running in.
 ///
@@ -20,27 +20,6 @@ pub(super) struct Marks(SmallVec<[Mark; 2]>);
 struct Mark {
     limiter: u64,
     running: Weak<Running>,
-}
-
-/// An attempt loop that is running.
-#[derive(Debug, Default)]
-pub(super) struct Running {
-    /// A limiter further in holds the attempt back.
-    waits_below: AtomicBool,
-    /// It has done so since this was last asked.
-    waited_below: AtomicBool,
-}
-
-impl Running {
-    /// Whether a limiter further in holds the attempt back.
-    pub(super) fn waits_below(&self) -> bool {
-        self.waits_below.load(Ordering::Relaxed)
-    }
-
-    /// Whether one does, or has since this was last asked.
-    pub(super) fn has_waited_below(&self) -> bool {
-        self.waited_below.swap(false, Ordering::Relaxed) || self.waits_below()
-    }
 }
 
 /// Where a limiter stands in the chain.
@@ -88,15 +67,23 @@ impl Marks {
 
     /// Tells the loops further out that this one waits, or does not any more.
     pub(super) fn waits(extensions: &Extensions, own: &Arc<Running>, waits: bool) {
-        let marks = extensions
-            .get::<Self>()
-            .into_iter()
-            .flat_map(|marks| &marks.0);
-        for mark in marks.filter(|mark| mark.running.as_ptr() != Arc::as_ptr(own)) {
-            if let Some(outer) = mark.running.upgrade() {
-                outer.waits_below.store(waits, Ordering::Relaxed);
-                outer.waited_below.store(true, Ordering::Relaxed);
-            }
+        let own = Arc::as_ptr(own);
+        if let Some(marks) = extensions.get::<Self>() {
+            let outer = marks
+                .running()
+                .filter(|running| Arc::as_ptr(running) != own);
+            outer.for_each(|outer| outer.set_waits_below(waits));
         }
+    }
+
+    /// Tells all loops that the service that is to send the attempt is ready, or is not.
+    #[cfg(feature = "tower")]
+    pub(super) fn set_ready(&self, is_ready: bool) {
+        self.running()
+            .for_each(|running| running.set_ready(is_ready));
+    }
+
+    fn running(&self) -> impl Iterator<Item = Arc<Running>> + '_ {
+        self.0.iter().filter_map(|mark| mark.running.upgrade())
     }
 }

@@ -19,9 +19,10 @@ use super::ear::Ear;
 use super::earlier::Earlier;
 use super::extension::{self, Hold, Report};
 use super::limiter::Limiter;
-use super::marks::{Marks, Running, Standing};
+use super::marks::{Marks, Standing};
 use super::permit::{Permit, Verdict};
 use super::places::Answered;
+use super::running::Running;
 #[cfg(feature = "tracing")]
 use super::telemetry::AttemptSpan;
 use super::ticket::Ticket;
@@ -161,8 +162,8 @@ struct Walk<'a> {
 
 /// How an attempt ended.
 struct Ended {
-    /// None: another limiter has refused it, which says nothing about the provider and is not
-    /// repeated.
+    /// None: nothing was sent, since another limiter has refused it, or whoever was to send it
+    /// cannot. That says nothing about the provider, and is not repeated.
     outcome: Option<Outcome>,
     result: Result<Response>,
     /// Where it was redirected to.
@@ -194,13 +195,16 @@ impl Walk<'_> {
                     return self.give_up(ChainError::middleware(error), None);
                 }
             };
-            self.count((permit.attempts(), permit.waited()));
+            let (attempts, waited) = (permit.attempts(), permit.waited());
             let attempt = self.request.take();
             let attempt = attempt.expect("each turn leaves one for the next");
             let ended = self.attempt(&permit, attempt, extensions, &next).await;
             let Some(outcome) = &ended.outcome else {
+                permit.give_back();
+                self.count((attempts - 1, waited));
                 return ended.result.or_else(|error| self.give_up(error, None));
             };
+            self.count((attempts, waited));
             self.earlier.on_ended(outcome);
             if let Some(hop) = self.hop(&ended) {
                 let ask = self.limiter.ask(&hop, &self.profile, extensions);
@@ -259,18 +263,8 @@ impl Walk<'_> {
         let sent = wire::redirected(sent);
         #[cfg(feature = "tracing")]
         let sent = span.around(sent);
-        let has_waited = || self.running.has_waited_below();
-        let (result, to) = match permit.run(sent, has_waited).await {
+        let (result, to) = match permit.run(sent, &self.running).await {
             Ok(ended) => ended,
-            Err(late) if self.running.waits_below() => {
-                // Another limiter further in had not let it through.
-                let late = ChainError::middleware(late.never_sent(permit.attempt() > 1));
-                return Ended {
-                    outcome: None,
-                    result: Err(late),
-                    to: None,
-                };
-            }
             Err(late) => (Err(ChainError::middleware(late)), None),
         };
         #[cfg(feature = "tracing")]
@@ -283,8 +277,9 @@ impl Walk<'_> {
         let response = match result {
             Ok(response) => response,
             Err(error) => {
+                let was_tried = !self.running.is_held_back();
                 return Ended {
-                    outcome: wire::outcome_of(&error),
+                    outcome: wire::outcome_of(&error).filter(|_| was_tried),
                     result: Err(shown.error(error)),
                     to: None,
                 };

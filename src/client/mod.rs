@@ -85,6 +85,7 @@ mod permit;
 #[cfg(all(feature = "tower", feature = "reqwest"))]
 mod plain;
 mod renewal;
+mod running;
 mod seats;
 #[cfg(feature = "tower")]
 mod service;

@@ -19,6 +19,7 @@ use crate::scheduler::events::{self, Fingerprint, GaveUp, Outcome};
 use super::claim::Claim;
 use super::key::ApiKey;
 use super::limiter::Limiter;
+use super::running::Running;
 use super::ticket::{History, Ticket};
 use super::watch::watched;
 
@@ -68,13 +69,23 @@ impl Permit {
         }
     }
 
+    /// Gives the turn back: nothing was sent with it, and nothing will be. Hard rates, quotas and
+    /// limits that are shared with other processes are charged nothing, as if it had never been
+    /// taken; a permit that is dropped keeps what it was charged, since the server may have counted
+    /// it.
+    pub fn give_back(self) {
+        self.claim.take_back();
+    }
+
     /// Runs the attempt, at most until the ask's deadline, and no longer than an attempt may take;
-    /// that is counted anew if meanwhile it `has_waited` for another limiter.
-    pub(crate) async fn run<F: Future>(
+    /// that is counted anew if meanwhile it has waited for another limiter. While it is held back
+    /// further in nothing was sent: ended then, by whatever, it is charged nothing.
+    pub(super) async fn run<F: Future>(
         &self,
         attempt: F,
-        has_waited: impl Fn() -> bool,
+        running: &Running,
     ) -> Result<F::Output, Error> {
+        let _unsent = Unsent(&self.claim, running);
         let mut attempt = pin!(watched(&self.claim, attempt));
         let clock = self.claim.gate().clock();
         let History {
@@ -94,7 +105,13 @@ impl Permit {
             };
             match timeout_at(clock.instant(at), attempt.as_mut()).await {
                 Ok(out) => return Ok(out),
-                Err(_) if end.is_none_or(|(end, ..)| at < end) && has_waited() => {}
+                Err(_) if end.is_none_or(|(end, ..)| at < end) && running.has_waited_below() => {}
+                Err(_) if running.is_held_back() => {
+                    let History {
+                        attempts, earlier, ..
+                    } = self.history;
+                    return Err(late(limit).never_sent(attempts + earlier > 1));
+                }
                 Err(_) => return Err(late(limit)),
             }
         }
@@ -164,6 +181,17 @@ impl fmt::Debug for Permit {
             .field("key", &self.leave.key)
             .field("attempt", &self.leave.attempt)
             .finish_non_exhaustive()
+    }
+}
+
+/// Gives back what an attempt was charged that ends while it is held back.
+struct Unsent<'a>(&'a Claim, &'a Running);
+
+impl Drop for Unsent<'_> {
+    fn drop(&mut self) {
+        if self.1.is_held_back() {
+            self.0.take_back();
+        }
     }
 }
 

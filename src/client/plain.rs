@@ -12,6 +12,7 @@ use tower_service::Service;
 
 use crate::error::Error;
 
+use super::marks::Marks;
 use super::middleware::Onward;
 use super::service::{BoxError, Limited, sent};
 
@@ -52,10 +53,14 @@ where
     fn send(
         &self,
         request: Request,
-        _: &mut Extensions,
+        extensions: &mut Extensions,
     ) -> impl Future<Output = ChainResult<Response>> + Send {
         let mut service = self.0.clone();
-        async move { sent(&mut service, request).await.map_err(chained) }
+        let marks = extensions.get::<Marks>().cloned();
+        async move {
+            let sent = sent(&mut service, request, marks.as_ref()).await;
+            sent.map_err(chained)
+        }
     }
 }
 

@@ -215,6 +215,11 @@ impl Seats {
         verdict
     }
 
+    /// Nothing was sent of the attempt that was taken up here.
+    pub(super) fn undo_start(&mut self, seat: usize, now: Time) {
+        self.machine.undo_start(self.seats[seat].ticket, now);
+    }
+
     #[cfg(feature = "reqwest")]
     pub(super) fn charge(&mut self, seat: usize, times: u32, now: Time) {
         for _ in 0..times {

@@ -33,8 +33,9 @@ use super::ticket::Ticket;
 /// that is for other [`hosts`](crate::LimiterBuilder::hosts), without key and without gates; one
 /// whose URI has no host is the limiter's, for only the service knows where it goes. The same
 /// limiter twice acts once. A slot is held until the headers, and a refusal is classified by status
-/// and headers alone. An error of the service counts as sent, so only idempotent requests are
-/// repeated after it, and those with [`Replay::Always`]. Redirects are the service's own affair: one
+/// and headers alone. A service that fails before it is ready has sent nothing, and ends the request;
+/// any other error of it counts as sent, so only idempotent requests are repeated after it, and
+/// those with [`Replay::Always`]. Redirects are the service's own affair: one
 /// that follows them must not carry keys to other hosts.
 ///
 /// ```
@@ -113,7 +114,8 @@ where
     let standing = Marks::standing(request.extensions(), &limiter);
     let own = (standing != Standing::Inside).then(|| limiter.admits(request.uri()));
     let Some(profile) = own.flatten() else {
-        return sent(&mut inner, request).await;
+        let marks = request.extensions().get::<Marks>().cloned();
+        return sent(&mut inner, request, marks.as_ref()).await;
     };
     let mut ask = ask_of(&limiter, &request, &profile);
     if standing == Standing::Under {
@@ -133,17 +135,23 @@ where
             Err(error) => return give_up(last, error.into(), ticket.so_far()),
         };
         let so_far = (permit.attempts(), permit.waited());
+        let unsent = (permit.attempts() - 1, permit.waited());
         let mut attempt = request.clone();
-        put_key(permit.key(), &mut attempt)?;
-        let sent = sent(&mut inner, attempt);
-        let result = match permit.run(sent, || running.has_waited_below()).await {
-            Ok(Err(error)) if is_of_another(&error) => return give_up(last, error, so_far),
+        if let Err(error) = put_key(permit.key(), &mut attempt) {
+            permit.give_back();
+            return give_up(last, error.into(), unsent);
+        }
+        let sent = sent(&mut inner, attempt, request.extensions().get());
+        let result = match permit.run(sent, &running).await {
             Ok(result) => result,
-            Err(late) if running.waits_below() => {
-                let late = late.never_sent(permit.attempt() > 1);
-                return give_up(last, late.into(), so_far);
-            }
             Err(late) => Err(late.into()),
+        };
+        let result = match result {
+            Err(error) if running.is_held_back() || is_of_another(&error) => {
+                permit.give_back();
+                return give_up(last, error, unsent);
+            }
+            result => result,
         };
         let mut outcome = match &result {
             Ok(reply) => permit.outcome_by(&profile, reply.status(), reply.headers(), None),
@@ -170,14 +178,26 @@ where
     }
 }
 
-/// Sends it as soon as the service is ready.
-pub(super) async fn sent<S, Q>(service: &mut S, request: Q) -> Result<S::Response, BoxError>
+/// Sends it as soon as the service is ready; the loops of these marks hear when that is.
+pub(super) async fn sent<S, Q>(
+    service: &mut S,
+    request: Q,
+    marks: Option<&Marks>,
+) -> Result<S::Response, BoxError>
 where
     S: Service<Q>,
     S::Error: Into<BoxError>,
 {
+    let tell = |is_ready| {
+        marks
+            .into_iter()
+            .for_each(|marks| marks.set_ready(is_ready))
+    };
+    tell(false);
     let ready = poll_fn(|context| service.poll_ready(context)).await;
+    // Where it never will be, nothing is ever sent.
     ready.map_err(Into::into)?;
+    tell(true);
     service.call(request).await.map_err(Into::into)
 }
 

@@ -269,15 +269,14 @@ fn contains(text: &[u8], part: &str) -> bool {
         .any(|window| window == part.as_bytes())
 }
 
-/// What an error says about whether the request has left; none if it is a limiter's own.
+/// What an error says about whether the request has left; none if nobody has tried to send it: a
+/// limiter has refused it, or it is none that can be sent.
 pub(super) fn outcome_of(error: &ChainError) -> Option<Outcome> {
-    if Error::of(error).is_some_and(|error| !error.is_late()) {
+    if Error::of(error).is_some_and(|error| !error.is_late()) || is_unfit(error) {
         return None;
     }
     let never_left = match error {
-        ChainError::Reqwest(error) => {
-            error.is_connect() || error.is_builder() || is_refused_stream(error)
-        }
+        ChainError::Reqwest(error) => error.is_connect() || is_refused_stream(error),
         ChainError::Middleware(_) => false,
     };
     Some(if never_left {
@@ -287,9 +286,15 @@ pub(super) fn outcome_of(error: &ChainError) -> Option<Outcome> {
     })
 }
 
-/// Whether the server may have acted on an attempt that ended with this error.
+/// Whether the server may have acted on an attempt that ended with this error of the transport.
 pub(crate) fn may_have_acted(error: &ChainError) -> bool {
-    outcome_of(error).is_none_or(|outcome| outcome != Outcome::NotSent)
+    outcome_of(error).is_some_and(|outcome| outcome != Outcome::NotSent)
+}
+
+/// Whether it is none that can be sent, however often it is tried: a URL that the client does not
+/// take, say.
+fn is_unfit(error: &ChainError) -> bool {
+    matches!(error, ChainError::Reqwest(error) if error.is_builder())
 }
 
 /// Whether an HTTP/2 server said that it has not looked at the request: RFC 9113 8.7 lets such a

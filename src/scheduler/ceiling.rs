@@ -356,6 +356,15 @@ impl Ceilings {
         }
     }
 
+    /// An attempt that was started then was not sent: it counts as granted and not started.
+    pub(crate) fn on_unstarted(&mut self, cost: &Cost, started: Time, now: Time) {
+        for rate in &mut self.rates {
+            let cost = rate.cost(cost);
+            rate.settle(started, cost, 0, now);
+            rate.pending += cost;
+        }
+    }
+
     /// Something was sent that passed no gate (a redirect hop): charged afterwards.
     pub(crate) fn charge(&mut self, cost: &Cost, now: Time) {
         for rate in &mut self.rates {
@@ -489,8 +498,9 @@ impl Rate {
         let resolution = self.window / LOG as u32;
         let is_full = self.started.len() >= LOG;
         match self.started.back_mut() {
-            // Counting an older start as a newer one can only make it wait longer.
-            Some(last) if is_full && now.since(last.0) < resolution => {
+            // One entry a moment, so that whatever is given back of that moment is found there; and
+            // counting an older start as a newer one can only make it wait longer.
+            Some(last) if last.0 == now || is_full && now.since(last.0) < resolution => {
                 *last = (now, last.1 + cost);
             }
             _ => self.started.push_back((now, cost)),

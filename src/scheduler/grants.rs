@@ -351,6 +351,22 @@ impl Scheduler {
         }
     }
 
+    /// An attempt that was started was not sent, and will not be: until it ends or is started
+    /// again, it is as if nobody had taken it up. Cancel it, and its turn is given back in full.
+    pub fn undo_start(&mut self, ticket: Ticket, now: Time) {
+        let answered = |&index: &usize| self.attempts[index].answered;
+        let Some(index) = self.attempt_of(ticket).filter(|index| !answered(index)) else {
+            return;
+        };
+        self.reclaim_attempt(index);
+        let attempt = &mut self.attempts[index];
+        if let Some(started) = attempt.started.take() {
+            self.key_ceilings[attempt.key.index()].on_unstarted(&attempt.cost, started, now);
+            self.provider_ceilings
+                .on_unstarted(&attempt.cost, started, now);
+        }
+    }
+
     /// Something was sent on the key of this attempt that passed no gate, such as a redirect hop:
     /// it is charged to the ceilings, and the next grants wait for it.
     pub fn charge(&mut self, ticket: Ticket, now: Time) {

@@ -258,3 +258,27 @@ fn a_probe_does_not_wait_for_all_that_were_queued_before_it() {
         end.stderr
     );
 }
+
+#[test]
+fn what_an_outage_sends_back_takes_nothing_of_a_rate() {
+    // The first two of an hour's thirty failed, and the others were sent back until all thirty were
+    // used up.
+    let calls = AtomicUsize::new(0);
+    let server = Server::new(move |_| match calls.fetch_add(1, Ordering::SeqCst) {
+        0 | 1 => Answer::json(500, "{}"),
+        _ => ok(),
+    });
+    let input: String = (0..28)
+        .map(|n| format!("{{\"custom_id\":\"{n}\",\"url\":\"/orders\",\"body\":{n}}}\n"))
+        .collect();
+    let batch = Batch::new(&input, &server.url()).with(&["--max-concurrency", "1"]);
+    let limits = ["--rate", "30/1h", "--max-wait", "30s", "--summary", "json"];
+    let end = batch.with(&limits).run();
+    let summary = end.summary();
+    assert_eq!(
+        (server.count(), &summary["succeeded"], &summary["left"]),
+        (28, &26.into(), &2.into()),
+        "{}",
+        end.stderr
+    );
+}

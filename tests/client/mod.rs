@@ -29,3 +29,4 @@ mod storms;
 mod stress;
 #[cfg(all(feature = "metrics", feature = "tracing"))]
 mod telemetry;
+mod unsent;

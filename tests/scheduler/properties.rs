@@ -36,9 +36,10 @@ enum Event {
         which: u8,
         outcome: u8,
     },
-    /// Cancels the n-th live ticket.
+    /// Cancels the n-th live ticket; with `unsent`, nothing was sent of its attempt.
     Cancel {
         which: u8,
+        unsent: bool,
     },
 }
 
@@ -62,7 +63,8 @@ fn event() -> impl Strategy<Value = Event> {
         3 => (0u16..1500).prop_map(|millis| Event::Pass { millis }),
         8 => Just(Event::Grant),
         6 => (any::<u8>(), any::<u8>()).prop_map(|(which, outcome)| Event::End { which, outcome }),
-        1 => any::<u8>().prop_map(|which| Event::Cancel { which }),
+        1 => (any::<u8>(), any::<bool>())
+            .prop_map(|(which, unsent)| Event::Cancel { which, unsent }),
     ]
 }
 
@@ -228,10 +230,13 @@ impl Model {
                     _ => self.forget(ticket),
                 }
             }
-            Event::Cancel { which } => {
+            Event::Cancel { which, unsent } => {
                 let Some(ticket) = nth(self, None, which) else {
                     return;
                 };
+                if unsent {
+                    self.machine.scheduler.undo_start(ticket, self.machine.now);
+                }
                 self.machine.scheduler.cancel(ticket);
                 self.forget(ticket);
             }
