@@ -46,29 +46,9 @@ pub async fn run(options: Options) -> Result<Outcome, Error> {
     let clock = Clock::new();
     Hosts::check(&options)?;
     let stream = options.input.is_stream();
-    let (journal, index, earlier) = open(&options, stream)?;
-    let inflight = InFlight::open(&journal, |id| match index.find(id) {
-        Some(place) => !index.state(place).is_final(),
-        None => stream,
-    });
-    let inflight = inflight.map_err(|source| journal.unwritable(source))?;
-    let counts = index.counts();
-    let index = SharedIndex::new(index);
-    let seen = Arc::new(Seen::default());
-    let mut work = read(&options, stream, &index, &seen)?;
+    let (mut run, mut work, earlier) = Run::new(&options, stream, clock)?;
     // Until here a signal ends the process: nothing was sent, and files are whole at any moment.
     let mut signals = Signals::new().map_err(Error::Runtime)?;
-    let again = match (options.retry_failed, options.replay) {
-        (true, _) => counts.failed,
-        (false, Replays::Always) => counts.doubtful,
-        (false, _) => 0,
-    };
-    let progress = Progress::new(options.progress, (!stream).then_some(counts.lines));
-    let door = Door::new(inflight);
-    let mut run = Run::new(&options, journal, index, door, progress, clock);
-    run.seen = seen;
-    run.streak = Streak::new(counts.last > counts.failed);
-    run.tally.before = counts.last - again;
     run.open_state()?;
     run.until_done(&mut work, &mut signals).await;
     run.keep_state();
@@ -199,22 +179,34 @@ pub(super) enum Stop {
 }
 
 impl<'a> Run<'a> {
+    /// Opens what it reads and writes, and begins to read.
     fn new(
         options: &'a Options,
-        journal: Journal,
-        index: SharedIndex,
-        door: Door,
-        progress: Progress,
+        stream: bool,
         clock: Clock,
-    ) -> Self {
-        Self {
+    ) -> Result<(Self, mpsc::Receiver<Batch>, Earlier), Error> {
+        let (journal, index, earlier) = open(options, stream)?;
+        let inflight = InFlight::open(&journal, |id| match index.find(id) {
+            Some(place) => !index.state(place).is_final(),
+            None => stream,
+        });
+        let inflight = inflight.map_err(|source| journal.unwritable(source))?;
+        let counts = index.counts();
+        let again = match (options.retry_failed, options.replay) {
+            (true, _) => counts.failed,
+            (false, Replays::Always) => counts.doubtful,
+            (false, _) => 0,
+        };
+        let (index, seen) = (SharedIndex::new(index), Arc::new(Seen::default()));
+        let work = read(options, stream, &index, &seen)?;
+        let run = Self {
             options,
             journal,
             index,
             clock,
-            door: Arc::new(door),
-            seen: Arc::default(),
-            streak: Streak::new(false),
+            door: Arc::new(Door::new(inflight)),
+            seen,
+            streak: Streak::new(counts.last > counts.failed),
             sender: None,
             board: Board::default(),
             holdup: HoldUp::default(),
@@ -224,13 +216,17 @@ impl<'a> Run<'a> {
             tasks: JoinSet::new(),
             backlog: VecDeque::new(),
             bytes: 0,
-            tally: Tally::default(),
-            progress,
+            tally: Tally {
+                before: counts.last - again,
+                ..Tally::default()
+            },
+            progress: Progress::new(options.progress, (!stream).then_some(counts.lines)),
             stop: None,
             grace_ends: None,
             input_ended: false,
             aborted: false,
-        }
+        };
+        Ok((run, work, earlier))
     }
 
     async fn until_done(&mut self, work: &mut mpsc::Receiver<Batch>, signals: &mut Signals) {

@@ -53,12 +53,13 @@ struct Shard {
 impl Shard {
     /// Puts in an entry, unless one of its hash is there.
     fn insert(&mut self, number: u32, hash: u128, of: &impl Fn(u32) -> u128) -> Result<(), u32> {
-        if f64::from(self.used + 1) > f64::from(self.homes) * FULLEST {
-            self.grow(of);
-        }
         let mut slot = self.slot(hash, of);
         if let Some(there) = self.entry(slot, hash, of) {
             return Err(there);
+        }
+        if f64::from(self.used + 1) > f64::from(self.homes) * FULLEST {
+            self.grow(of);
+            slot = self.slot(hash, of);
         }
         let mut carried = number;
         while let Some(there) = self.slots.get_mut(slot) {
@@ -186,6 +187,18 @@ mod tests {
             };
             assert_eq!(slots.insert(number, same(number), same), expected);
         }
+    }
+
+    #[test]
+    fn what_is_there_already_makes_no_room_for_itself() {
+        let mut slots = Slots::default();
+        let put = |slots: &mut Slots, number| slots.insert(number, hash(number), hash);
+        for number in 0..20_000 {
+            assert_eq!(put(&mut slots, number), Ok(()));
+        }
+        let bytes = slots.bytes();
+        assert!((0..20_000).all(|number| put(&mut slots, number) == Err(number)));
+        assert_eq!(slots.bytes(), bytes);
     }
 
     #[test]
