@@ -12,7 +12,7 @@ use paceline::shared::{Counts, MemoryStore, Mode, RedisStore, Sharing, WhenAway}
 use paceline::{Ask, Leave, Limiter, LimiterBuilder};
 use tokio::task::JoinSet;
 
-use super::server::{Kind, Server};
+use super::server::{Kind, PATIENCE, Server};
 use super::slow::Slow;
 
 /// The moments of all sends, as the provider would log them.
@@ -45,7 +45,13 @@ impl Audit {
 
     /// The most sends in any window of this length.
     fn most_in(&self, window: Duration) -> usize {
+        self.most_since(Duration::ZERO, window)
+    }
+
+    /// The same of the sends since then.
+    fn most_since(&self, since: Duration, window: Duration) -> usize {
         let mut log = self.log.lock().unwrap().clone();
+        log.retain(|&at| at >= since);
         log.sort_unstable();
         let inside = |(index, &start): (usize, &Duration)| {
             log[index..]
@@ -361,22 +367,29 @@ async fn leases_let_the_busy_have_what_the_idle_leave_and_never_more_than_the_li
     };
     let (busy, counts) = replica();
     let (idle, _) = replica();
-    let idle_audit = audit.clone();
+    let (idle_audit, over) = (audit.clone(), paceline::CancellationToken::new());
+    let until = over.clone();
     let seldom = tokio::spawn(async move {
-        for _ in 0..8 {
+        while !until.is_cancelled() {
             send_all(idle.clone(), 1, idle_audit.clone()).await;
             tokio::time::sleep(Duration::from_millis(250)).await;
         }
     });
-    let sent = send_all(busy.clone(), 400, audit.clone()).await;
-    let took = audit.elapsed();
+    // Who comes first may have all of it, before the other is known.
+    let mut sent = send_all(busy.clone(), 200, audit.clone()).await;
+    let both = audit.elapsed();
+    // With half of the limit each there were 50 of the busy one in a window, or 60 where a grant is
+    // taken up late, and 2 of the other.
+    while audit.most_since(both, Duration::from_millis(500)) < 80 {
+        sent += send_all(busy.clone(), 200, audit.clone()).await;
+        assert!(audit.elapsed() < PATIENCE, "the busy one has its half only");
+    }
+    over.cancel();
     seldom.await.unwrap();
-    assert_eq!(sent, 400);
     // A grant is taken up within 100 ms, or asked for anew: a busy machine is that late.
     assert!(audit.most_in(Duration::from_millis(400)) <= 100);
-    // 2.2 s at 0.9 of 200 a second; the machine that tests may be busy.
-    assert!(took < Duration::from_millis(3600), "{took:?}");
-    assert!(counts.calls() < 60, "{} calls", counts.calls());
+    let calls = counts.calls();
+    assert!(calls < sent as u64 / 5, "{calls} calls for {sent}");
 }
 
 #[tokio::test(start_paused = true)]

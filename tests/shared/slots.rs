@@ -117,7 +117,8 @@ pub(super) async fn whoever_died_is_counted_for_no_longer_than_it_said(store: Ar
 
 pub(super) async fn renewed_slots_are_never_lost_while_many_compete(store: Arc<impl Store>) {
     // SS-19: 32 workers reported lost locks within seconds.
-    let limit = limit("k", Law::Slots, 20, 1500);
+    // So long that only a store that loses slots can end one here, however busy the machine is.
+    let limit = limit("k", Law::Slots, 20, 60_000);
     let mut workers = JoinSet::new();
     for worker in 0..32 {
         let (store, limit) = (Arc::clone(&store), limit.clone());
@@ -131,9 +132,10 @@ pub(super) async fn renewed_slots_are_never_lost_while_many_compete(store: Arc<i
                 let slot = Slot { op: mine, item: 0 };
                 for _ in 0..3 {
                     tokio::time::sleep(Duration::from_millis(10)).await;
-                    let beat = beat(worker, &limit, &[slot]);
+                    let mut beat = beat(worker, &limit, &[slot]);
+                    beat.lasts = Duration::from_secs(60);
                     let alive = store.beat(&scope(), &beat).await.unwrap();
-                    assert_eq!(alive.gone, vec![], "the beat came in time");
+                    assert_eq!(alive.gone, vec![]);
                 }
                 store
                     .release(&scope(), &release(&limit, slot))
