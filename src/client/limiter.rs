@@ -241,7 +241,9 @@ impl Limiter {
         Ok(())
     }
 
-    /// What the limiter decides, and why: everything from now on, and what nobody has read yet.
+    /// What the limiter decides, and why: everything from now on. The first reader is also told what
+    /// was decided before, of which the newest 1,024 are kept. After that nothing is kept for readers
+    /// to come: what is decided while none is held is told to nobody.
     #[must_use]
     pub fn changes(&self) -> Changes {
         Changes(self.gate().subscribe())

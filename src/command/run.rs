@@ -384,9 +384,12 @@ fn web_address(text: &str) -> Result<Url, String> {
 }
 
 fn profile(name: &str) -> Result<Profile, String> {
-    Profile::by_name(name).ok_or_else(|| {
-        let names: Vec<_> = Profile::names().collect();
-        format!("it is none of {}", names.join(", "))
+    Profile::by_name(name).ok_or_else(|| match Profile::nearest(name) {
+        Some(meant) => format!("no vendor has this name: is `{meant}` meant?"),
+        None => {
+            let names: Vec<_> = Profile::names().collect();
+            format!("it is none of {}", names.join(", "))
+        }
     })
 }
 

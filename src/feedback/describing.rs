@@ -26,9 +26,12 @@ impl Description {
         let like = match &self.like {
             None => Profile::NONE,
             Some(name) => Profile::by_name(name).ok_or_else(|| {
+                let meant = Profile::nearest(name);
+                let meant =
+                    meant.map_or_else(String::new, |meant| format!(": is {meant:?} meant?"));
                 wrong(
                     "like",
-                    format!("is {name:?}: no known vendor has this name"),
+                    format!("is {name:?}: no known vendor has this name{meant}"),
                 )
             })?,
         };

@@ -39,18 +39,28 @@ impl Profile {
     /// count, in any case. None if no vendor has it.
     #[must_use]
     pub fn by_name(name: &str) -> Option<Self> {
-        let letters = |name: &str| {
-            let letters = name.bytes().filter(u8::is_ascii_alphanumeric);
-            letters
-                .map(|byte| byte.to_ascii_lowercase())
-                .collect::<Vec<_>>()
-        };
         let wanted = letters(name);
         let named = |known: &str| letters(known) == wanted;
         vendors::all()
             .find(|vendor| named(vendor.name))
             .or_else(|| vendors::all().find(|vendor| vendor.also.iter().any(|also| named(also))))
             .map(Self)
+    }
+
+    /// The name of a profile that a misspelt one most likely means; none if it is like none.
+    ///
+    /// ```
+    /// assert_eq!(paceline::Profile::nearest("opnai"), Some("openai"));
+    /// ```
+    #[must_use]
+    pub fn nearest(name: &str) -> Option<&'static str> {
+        let wanted = letters(name);
+        let near = vendors::all().flat_map(|vendor| {
+            let names = std::iter::once(&vendor.name).chain(vendor.also);
+            names.map(|known| (edits(&letters(known), &wanted), vendor.name))
+        });
+        let (edits, nearest) = near.min()?;
+        (edits * LETTERS_AN_EDIT <= wanted.len()).then_some(nearest)
     }
 
     /// The profile of the vendor that serves this host; the closest pattern wins. None if no
@@ -157,8 +167,11 @@ impl<'de> serde::de::Visitor<'de> for NameOrTable {
 
     fn visit_str<E: serde::de::Error>(self, name: &str) -> Result<Profile, E> {
         Profile::by_name(name).ok_or_else(|| {
+            let meant = Profile::nearest(name);
+            let meant =
+                meant.map_or_else(String::new, |meant| format!("is \"{meant}\" meant? Else "));
             E::custom(format!(
-                "{name:?} is no vendor that is known: describe it with a table"
+                "{name:?} is no vendor that is known: {meant}describe it with a table"
             ))
         })
     }
@@ -186,6 +199,35 @@ impl fmt::Debug for Profile {
         f.debug_tuple("Profile").field(&self.0.name).finish()
     }
 }
+
+/// What counts of a name.
+fn letters(name: &str) -> Vec<u8> {
+    let letters = name.bytes().filter(u8::is_ascii_alphanumeric);
+    letters.map(|byte| byte.to_ascii_lowercase()).collect()
+}
+
+/// How many letters must be put in, left out, changed or swapped with the next to make one word of
+/// another.
+fn edits(one: &[u8], other: &[u8]) -> usize {
+    let first: Vec<usize> = (0..=other.len()).collect();
+    let (mut before, mut row) = (first.clone(), first);
+    for (i, letter) in one.iter().enumerate() {
+        let mut next = vec![i + 1];
+        for (j, wanted) in other.iter().enumerate() {
+            let change = row[j] + usize::from(letter != wanted);
+            let mut least = change.min(row[j + 1] + 1).min(next[j] + 1);
+            if i > 0 && j > 0 && one[i - 1] == *wanted && other[j - 1] == *letter {
+                least = least.min(before[j - 1] + 1);
+            }
+            next.push(least);
+        }
+        before = std::mem::replace(&mut row, next);
+    }
+    row[other.len()]
+}
+
+/// A slip of the pen to so many letters: with more of them most short names would be like another.
+const LETTERS_AN_EDIT: usize = 3;
 
 /// Whether a host matches a pattern whose one `*` stands for one or more labels.
 fn fits(pattern: &str, host: &str) -> bool {
@@ -257,6 +299,22 @@ mod tests {
                 let found = Profile::by_host(&host).map(|profile| profile.name());
                 assert_eq!(found, Some(vendor.name), "{host}");
             }
+        }
+    }
+
+    #[test]
+    fn a_slip_of_the_pen_is_known_and_another_word_is_not() {
+        for (slip, meant) in [
+            ("opnai", "openai"),
+            ("Open-IA", "openai"),
+            ("anthropc", "anthropic"),
+            ("githbu", "github"),
+            ("stripe", "stripe"),
+        ] {
+            assert_eq!(Profile::nearest(slip), Some(meant), "{slip}");
+        }
+        for other in ["", "q", "my-own-gateway", "localhost"] {
+            assert_eq!(Profile::nearest(other), None, "{other}");
         }
     }
 

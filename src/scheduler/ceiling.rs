@@ -23,8 +23,8 @@ pub(super) use spent::Spent;
 /// A hard rate: at most `amount` of a dimension in every sliding window of `per`, lengthened by
 /// `margin`.
 ///
-/// Written `"1/1s"`, `"1/1s+10%"`, `"500/1m"`, `"30000 tokens/1m"`; the length is a duration such
-/// as `1s`, `250ms`, `1m`, `1h 30m`.
+/// Written `"1/1s"`, `"1/1s+10%"`, `"500/min"`, `"30000 tokens/1m"`; the length is a duration such
+/// as `1s`, `250ms`, `1m`, `1h 30m`, or a unit alone, of which it is one: `s`, `min`, `h`, `day`.
 ///
 /// ```
 /// let ceiling: paceline::Ceiling = "1/1s+10%".parse()?;
@@ -141,7 +141,10 @@ impl FromStr for Ceiling {
             }
         };
         let number = number.parse().map_err(|_| malformed())?;
-        let per = humantime::parse_duration(per.trim()).map_err(|_| malformed())?;
+        let per = per.trim();
+        let is_unit = per.starts_with(|sign: char| sign.is_ascii_alphabetic());
+        let per = humantime::parse_duration(&format!("{}{per}", if is_unit { "1" } else { "" }));
+        let per = per.map_err(|_| malformed())?;
         Self::new(number, per)?.of(dimension).margin(margin)
     }
 }
@@ -175,7 +178,7 @@ impl fmt::Display for Ceiling {
 pub enum CeilingError {
     /// It is not of the form "1/1s+10%".
     #[error(
-        "rate {0:?} is not of the form AMOUNT/DURATION, such as \"1/1s\", \"1/1s+10%\" or \
+        "rate {0:?} is not of the form AMOUNT/DURATION, such as \"500/min\", \"1/1s+10%\" or \
          \"30000 tokens/1m\""
     )]
     Malformed(String),
@@ -625,6 +628,9 @@ mod tests {
             "30000 tokens/1m",
             "5 / 250ms",
             "2/1s+2.5%",
+            "500/min",
+            "1 / s + 10%",
+            "30000 tokens/hour",
         ] {
             let ceiling: Ceiling = good.parse().unwrap();
             assert_eq!(ceiling.to_string().parse(), Ok(ceiling), "{good}");
@@ -639,11 +645,14 @@ mod tests {
             "-1/1s",
             "1.5/1s",
             "1 cows/1s",
-            "1/s",
+            "1/moment",
+            "1/.5s",
+            "500rpm",
         ] {
             let error = bad.parse::<Ceiling>().unwrap_err();
             assert_eq!(error, CeilingError::Malformed(bad.to_owned()));
         }
+        assert_eq!("500/min".parse::<Ceiling>(), "500/1m".parse());
         assert_eq!("0/1s".parse::<Ceiling>(), Err(CeilingError::Amount));
         assert_eq!(
             "1/0s".parse::<Ceiling>(),

@@ -111,6 +111,9 @@ fn profile(name: &str) -> Result<Profile, String> {
     Profile::by_name(name)
         .or_else(|| Profile::by_host(name))
         .ok_or_else(|| {
+            if let Some(meant) = Profile::nearest(name) {
+                return format!("no vendor has this name or host: is `{meant}` meant?");
+            }
             let near = |known: &&str| known.contains(name) || name.contains(*known);
             let mut like: Vec<&str> = Profile::names().filter(near).collect();
             like.truncate(8);
