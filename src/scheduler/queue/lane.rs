@@ -6,7 +6,7 @@ use std::collections::{BTreeSet, HashMap};
 use smallvec::SmallVec;
 
 use super::super::events::KeyId;
-use super::super::grants::Shut;
+use super::super::gates::Shut;
 use super::super::time::Time;
 use super::order::Age;
 

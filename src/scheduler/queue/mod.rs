@@ -503,7 +503,7 @@ mod tests {
     use rand::{RngExt, SeedableRng};
 
     use super::super::events::{Cost, KeyId, Reason, Replay};
-    use super::super::grants::Shut;
+    use super::super::gates::Shut;
     use super::*;
 
     fn at(seconds: f64) -> Time {

@@ -8,7 +8,7 @@ use std::collections::{BTreeSet, VecDeque};
 use std::time::Duration;
 
 use super::super::events::Ticket;
-use super::super::grants::{Claim, Shut};
+use super::super::gates::{Claim, Shut};
 use super::super::time::Time;
 use super::SlotQueue;
 use super::heads::Head;
