@@ -61,6 +61,7 @@ mod transport;
 mod turned_away;
 mod usage;
 mod watching;
+mod weather;
 
 pub use check::{Check, Share, check};
 pub use error::Error;

@@ -21,20 +21,20 @@ use super::error::Error;
 use super::hosts::{Client, Hosts};
 use super::line::{Line, Next};
 use super::options::{Options, Replays};
-use super::outage::{Outage, Pass};
 use super::record::{Record, RequestId};
 use super::request::Request;
 use super::secrets::Secrets;
 use super::source::Work;
 use super::state::StateFile;
 use super::transport::{self, Unread};
+use super::weather::Weather;
 
 /// What all requests of a run share.
 #[derive(Debug)]
 pub(crate) struct Sender {
     pub(crate) hosts: Hosts,
     pub(super) door: Arc<Door>,
-    clock: Clock,
+    pub(super) clock: Clock,
     pub(super) replay: Replays,
     idempotency_header: Option<HeaderName>,
     max_attempts: Option<u16>,
@@ -332,36 +332,6 @@ impl Sender {
         }
     }
 
-    /// Waits until a line may go: at once, unless its provider is away.
-    async fn wait_for_fair_weather(&self, outage: &Outage, probed: &mut u32) -> Weather {
-        let mut held = None;
-        loop {
-            let over = outage.over.notified();
-            let now = self.clock.now();
-            let pass = outage.pass(*probed, now);
-            match pass {
-                _ if self.door.is_shut() => return Weather::Stopping,
-                Pass::Open => {
-                    *probed = 0;
-                    return Weather::Fair;
-                }
-                Pass::Probe => {
-                    *probed += 1;
-                    return Weather::Doubtful;
-                }
-                Pass::Never => return Weather::Never,
-                Pass::Wait(until) => {
-                    held.get_or_insert_with(|| outage.hold(*probed));
-                    tokio::select! {
-                        () = over => {}
-                        () = self.stopping.cancelled() => {}
-                        () = tokio::time::sleep(until.since(now)) => {}
-                    }
-                }
-            }
-        }
-    }
-
     /// Waits for a share of the budget of tokens. False if the run is being stopped.
     async fn share(&self, client: &Client, request: &Request) -> bool {
         let ceilings = client.settings.ceilings.iter();
@@ -444,16 +414,6 @@ fn recorded(
 
 /// What came of a line last.
 pub(super) type End = (Option<Reply>, Option<Report>);
-
-/// Whether a line may go.
-enum Weather {
-    Fair,
-    /// It is to see whether its provider is back.
-    Doubtful,
-    Stopping,
-    /// Its provider was waited for in vain.
-    Never,
-}
 
 /// Who gives a line this header knows that the server understands it.
 const IDEMPOTENCY: &str = "idempotency-key";

@@ -84,31 +84,12 @@ impl Gates<'_> {
     fn choose_key(&mut self, queue: &SlotQueue, head: Head, now: Time) -> Result<KeyId, Shut> {
         let entry = queue.entry(head.ticket).expect("a head is alive");
         let lane = queue.lane_at(head.lane).id;
-        let provider = Gate::at(self.overloaded_until, Reason::Hint, now)
-            .and(self.provider_ceilings.gate(&entry.cost, now));
-        if let Gate::Shut { until, reason } = provider {
-            return Err(Shut {
-                claim: Claim::of(entry, None, reason),
-                ..Shut::new(until, reason)
-            });
-        }
-        if let Gate::Shut { until, reason } = self.claims_gate(queue, head, None, now) {
-            return Err(Shut::new(until, reason));
-        }
+        self.ask_provider(queue, head, entry, now)?;
         let kept = self
             .reserve
             .filter(|reserve| reserve.is_kept_from(entry.priority));
-        // A key that the server refuses serves nobody: the next one is kept in its place.
-        let is_sound = |&key: &KeyId| self.keys.is_sound(key);
-        let mut whole = match kept {
-            Some(reserve) if lane.pin.is_none() && reserve.keys > 0 => {
-                reserve.whole_keys(self.keys.ids().filter(is_sound).count())
-            }
-            _ => 0,
-        };
-        let mut best: Option<(u64, KeyId)> = None;
-        let mut soonest = Shut::new(Time::NEVER, Reason::Fault);
-        let mut all_certain = true;
+        let mut whole = kept.map_or(0, |reserve| self.whole_keys(reserve, lane));
+        let mut choice = Choice::default();
         let mut opens: SmallVec<[Time; 8]> = SmallVec::new();
         for key in self.keys.ids() {
             if lane.pin.is_some_and(|pin| pin != key) {
@@ -118,46 +99,75 @@ impl Gates<'_> {
                 whole -= 1;
                 continue;
             }
-            let mut gate = self.key_gate(key, entry, now);
-            let claim = match gate {
-                Gate::Open => {
-                    gate = self.claims_gate(queue, head, Some(key), now);
-                    None
-                }
-                Gate::Shut { reason, .. } => Claim::of(entry, Some(key), reason),
-            };
-            if kept.is_some() {
+            let (mut gate, claim) = self.claimed_gate(queue, head, entry, key, now);
+            if let Some(reserve) = kept {
                 opens.extend(usable_from(gate, now));
-            }
-            if let (Gate::Open, Some(reserve)) = (gate, kept) {
-                gate = self.reserve_gate(key, entry, reserve, now);
+                if gate == Gate::Open {
+                    gate = self.reserve_gate(key, entry, reserve, now);
+                }
             }
             match gate {
-                Gate::Open => {
-                    let last = self.keys.key(key).last_grant;
-                    if best.is_none_or(|(other, _)| last < other) {
-                        best = Some((last, key));
-                    }
-                }
-                Gate::Shut { until, reason } => {
-                    let also = until == soonest.until && reason != Reason::Fault;
-                    if until < soonest.until || also {
-                        soonest = Shut {
-                            claim,
-                            ..Shut::new(until, reason)
-                        };
-                    }
-                    all_certain &= is_certain(reason);
-                }
+                Gate::Open => choice.on_open(key, self.keys.key(key).last_grant),
+                Gate::Shut { until, reason } => choice.on_shut(Shut {
+                    claim,
+                    ..Shut::new(until, reason)
+                }),
             }
         }
-        if let (Some(_), Some(reserve), None) = (best, kept, lane.pin)
+        if let (Some(_), Some(reserve), None) = (choice.best, kept, lane.pin)
             && let Gate::Shut { until, reason } = reserve.keys(opens, now)
         {
             return Err(Shut::new(until, reason));
         }
-        soonest.is_certain &= all_certain;
-        best.map(|(_, key)| key).ok_or(soonest)
+        choice.made()
+    }
+
+    /// What holds for all keys together, and what others claim of that.
+    fn ask_provider(
+        &self,
+        queue: &SlotQueue,
+        head: Head,
+        entry: &Entry,
+        now: Time,
+    ) -> Result<(), Shut> {
+        let own = Gate::at(self.overloaded_until, Reason::Hint, now)
+            .and(self.provider_ceilings.gate(&entry.cost, now));
+        if let Gate::Shut { until, reason } = own {
+            return Err(Shut {
+                claim: Claim::of(entry, None, reason),
+                ..Shut::new(until, reason)
+            });
+        }
+        match self.claims_gate(queue, head, None, now) {
+            Gate::Open => Ok(()),
+            Gate::Shut { until, reason } => Err(Shut::new(until, reason)),
+        }
+    }
+
+    /// How many keys are kept whole from an ask.
+    fn whole_keys(&self, reserve: &Reserve, lane: LaneId) -> usize {
+        if lane.pin.is_some() || reserve.keys == 0 {
+            return 0;
+        }
+        // A key that the server refuses serves nobody: the next one is kept in its place.
+        let sound = self.keys.ids().filter(|&key| self.keys.is_sound(key));
+        reserve.whole_keys(sound.count())
+    }
+
+    /// The gates of one key and what others claim of it; where its own hard rates are shut, what
+    /// the ask claims of them.
+    fn claimed_gate(
+        &mut self,
+        queue: &SlotQueue,
+        head: Head,
+        entry: &Entry,
+        key: KeyId,
+        now: Time,
+    ) -> (Gate, Option<Claim>) {
+        match self.key_gate(key, entry, now) {
+            Gate::Open => (self.claims_gate(queue, head, Some(key), now), None),
+            gate @ Gate::Shut { reason, .. } => (gate, Claim::of(entry, Some(key), reason)),
+        }
     }
 
     /// When and why not before any ask can go, whatever its bucket and cost; none if one might.
@@ -256,6 +266,51 @@ impl Gates<'_> {
                 self.allowances
                     .map_or(Gate::Open, |allowances| allowances.gate(key, now)),
             )
+    }
+}
+
+/// The keys of an ask, as far as they were asked.
+struct Choice {
+    /// Of those that are open the one that was granted longest ago, by the number of that grant.
+    best: Option<(u64, KeyId)>,
+    /// Of those that are shut the first that opens.
+    soonest: Shut,
+    all_certain: bool,
+}
+
+impl Default for Choice {
+    fn default() -> Self {
+        Self {
+            best: None,
+            soonest: Shut::new(Time::NEVER, Reason::Fault),
+            all_certain: true,
+        }
+    }
+}
+
+impl Choice {
+    fn on_open(&mut self, key: KeyId, last_grant: u64) {
+        if self.best.is_none_or(|(other, _)| last_grant < other) {
+            self.best = Some((last_grant, key));
+        }
+    }
+
+    fn on_shut(&mut self, why: Shut) {
+        let also = why.until == self.soonest.until && why.reason != Reason::Fault;
+        self.all_certain &= why.is_certain;
+        if why.until < self.soonest.until || also {
+            self.soonest = why;
+        }
+    }
+
+    fn made(self) -> Result<KeyId, Shut> {
+        let Self {
+            best,
+            mut soonest,
+            all_certain,
+        } = self;
+        soonest.is_certain &= all_certain;
+        best.map(|(_, key)| key).ok_or(soonest)
     }
 }
 
