@@ -20,6 +20,8 @@ pub(super) struct Window {
     /// A given length so short that rounding to whole seconds may have changed it much: it is tested
     /// once.
     doubted: bool,
+    /// The length by the resets that were told, where a longer one is given in whole seconds.
+    reckoned: Option<Reckoned>,
     /// Resets in whole seconds make a window of less than one unlikely: the short end until counts
     /// insist. None once they have.
     likely: Option<f64>,
@@ -45,6 +47,7 @@ impl Window {
         Self {
             shortest: length.filter(|&length| length > DOUBTED).unwrap_or(0.0),
             doubted: length.is_some_and(|length| length <= DOUBTED),
+            reckoned: length.and_then(Reckoned::new),
             longest: length.unwrap_or(f64::INFINITY),
             given: length,
             likely: Some(0.0),
@@ -58,6 +61,11 @@ impl Window {
 
     pub(super) fn given(&self) -> Option<f64> {
         self.given
+    }
+
+    /// Whether it is believed to be shorter than it was told to be.
+    pub(super) fn is_shortened(&self) -> bool {
+        self.given.is_some_and(|given| self.longest < given)
     }
 
     pub(super) fn longest(&self) -> f64 {
@@ -76,9 +84,10 @@ impl Window {
         )
     }
 
-    /// When the oldest that counts returns.
+    /// When the oldest that counts returns, where more than resets has to tell.
     pub(super) fn next_return(&self) -> Option<Span> {
-        let oldest = self.oldest().filter(|_| self.is_known())?;
+        let open = self.is_known() && self.reckoned.is_none();
+        let oldest = self.oldest().filter(|_| open)?;
         let (earliest, latest) = (
             oldest.plus_secs(self.shortest),
             oldest.plus_secs(self.longest),
@@ -91,8 +100,8 @@ impl Window {
     }
 
     /// Narrows the length by a count: a send of age `counted` still counts, one of age `gone` does
-    /// not.
-    pub(super) fn on_count(&mut self, counted: f64, gone: f64) -> Counted {
+    /// not; `refused` is whether nothing was left.
+    pub(super) fn on_count(&mut self, counted: f64, gone: f64, refused: bool) -> Counted {
         if !self.settled && gone + SLACK < self.least() {
             return Counted::TooFew;
         }
@@ -111,6 +120,12 @@ impl Window {
         self.longer = 0;
         if self.settled {
             return Counted::Fits;
+        }
+        let most = self.given.unwrap_or(f64::INFINITY);
+        if refused && counted + SLACK > self.longest && self.longest < most {
+            // What was refused at just this age must not be sent at it again.
+            self.longest = self.longest.max((counted + SLACK).min(most));
+            return Counted::JustTooMany;
         }
         let before = self.longest;
         self.longest = self.longest.min(gone.max(self.shortest));
@@ -194,6 +209,23 @@ impl Window {
             amount -= cost;
             (amount <= 1e-9).then(|| at.plus_secs(age + jitter))
         })
+    }
+
+    /// The same if the window is as long as the resets say, where they say that it is shorter than it
+    /// was told to be.
+    pub(super) fn reckoned_return_of(&self, mut amount: f64, jitter: f64) -> Option<Time> {
+        let age = self.reckoned.as_ref()?.shorter(self.longest)?;
+        self.counting.iter().find_map(|&(at, cost)| {
+            amount -= cost;
+            (amount <= 1e-9).then(|| at.plus_secs(age + jitter))
+        })
+    }
+
+    /// A request was refused although something was to be back by then: what is told is meant.
+    pub(super) fn on_refused(&mut self) {
+        if self.reckoned.take().is_some() {
+            self.shortest = self.longest;
+        }
     }
 
     /// What was sent until `moment` has come back already. Answers how much it was.
@@ -301,7 +333,11 @@ impl Window {
         jitter: f64,
         sent: Time,
     ) -> f64 {
-        if self.given.is_some() || self.settled {
+        if self.settled {
+            return 0.0;
+        }
+        if self.given.is_some() {
+            self.reckon(reset, in_use, doubt, jitter, sent);
             return 0.0;
         }
         if !reset.exact
@@ -346,6 +382,23 @@ impl Window {
         gone
     }
 
+    /// What a reset says about a length that is given. Only what one's own sends took tells it.
+    fn reckon(&mut self, reset: &Span, in_use: f64, doubt: f64, jitter: f64, sent: Time) {
+        let is_own = !self.returned && (self.counted - in_use).abs() <= doubt + 0.5;
+        let oldest = self.oldest().filter(|&at| is_own && at <= sent);
+        let (Some(oldest), Some(reckoned)) = (oldest, &mut self.reckoned) else {
+            return;
+        };
+        let shortest = reset.earliest.secs_since(oldest) - jitter;
+        let longest = reset.latest.secs_since(oldest);
+        if !reckoned.narrow(shortest, longest) {
+            self.reckoned = None;
+            self.shortest = self.longest;
+        } else if reckoned.shorter(self.longest).is_some() {
+            self.shortest = self.shortest.min(reckoned.shortest);
+        }
+    }
+
     fn merge(&mut self) {
         let old = std::mem::take(&mut self.counting);
         let mut entries = old.into_iter();
@@ -353,6 +406,34 @@ impl Window {
             let (at, more) = entries.next().unwrap_or((first, 0.0));
             self.counting.push_back((at, cost + more));
         }
+    }
+}
+
+/// A length in seconds that resets narrow, within the second by which it was rounded up.
+#[derive(Clone, Copy, Debug)]
+struct Reckoned {
+    shortest: f64,
+    longest: f64,
+}
+
+impl Reckoned {
+    fn new(given: f64) -> Option<Self> {
+        (given > DOUBTED && given.fract() == 0.0).then_some(Self {
+            shortest: given - 1.0,
+            longest: given,
+        })
+    }
+
+    /// False if the resets contradict each other or what is given.
+    fn narrow(&mut self, shortest: f64, longest: f64) -> bool {
+        self.shortest = self.shortest.max(shortest);
+        self.longest = self.longest.min(longest);
+        self.shortest <= self.longest
+    }
+
+    /// The length, if it is surely less than `told`.
+    fn shorter(&self, told: f64) -> Option<f64> {
+        (self.longest < told - SHORTER).then_some(self.longest)
     }
 }
 
@@ -367,6 +448,8 @@ pub(super) enum Counted {
     TooFew,
     /// Sends that are too old count: others use it too, or it is no window.
     TooMany,
+    /// A send was refused when all that it needs was just old enough.
+    JustTooMany,
 }
 
 /// In seconds: whoever tells resets in whole ones counts in whole ones.
@@ -377,6 +460,8 @@ const DOUBTED: f64 = 2.0;
 const TEST_AT: f64 = 0.85;
 /// Of the length: less is not worth a refusal.
 const WIDE: f64 = 0.1;
+/// In seconds: less is within what timers and clocks are off.
+const SHORTER: f64 = 0.03;
 /// In seconds: rounding to milliseconds on both sides is no contradiction.
 const SLACK: f64 = 0.002;
 /// Counts in a row that show sends older than the window to count: others cause single ones.
@@ -423,6 +508,57 @@ mod tests {
         };
         window.on_reset(&reset, 2.0, 0.0, 0.005, at(2.6));
         assert!((window.shortest - 59.395).abs() < 1e-6 && window.longest == 60.0);
+    }
+
+    /// A send at 0, told in whole seconds by requests sent at each of `moments`.
+    fn told_in_seconds(given: f64, length: f64, moments: &[f64]) -> Window {
+        let mut window = Window::new(Some(given));
+        window.push(1.0, at(0.0));
+        for &moment in moments {
+            let after = (length - moment).ceil();
+            let reset = Span {
+                earliest: at(moment + after - 1.0),
+                latest: at(moment + after),
+                after,
+                ..Span::default()
+            };
+            window.on_reset(&reset, 1.0, 0.0, 0.005, at(moment));
+        }
+        window
+    }
+
+    #[test]
+    fn resets_say_that_a_window_is_shorter_than_it_was_told_to_be() {
+        let window = told_in_seconds(7.0, 6.03, &[0.0, 0.6, 1.2, 2.1]);
+        let asks = window.reckoned_return_of(1.0, 0.0).expect("it is shorter");
+        assert!(at(6.03) <= asks && asks <= at(6.3), "{asks:?}");
+        assert_eq!(
+            window.return_of(1.0, 0.0),
+            Some(at(7.0)),
+            "nothing showed it"
+        );
+        let whole = told_in_seconds(7.0, 7.0, &[0.0, 0.6, 1.2, 2.1]);
+        assert_eq!(whole.reckoned_return_of(1.0, 0.0), None);
+    }
+
+    #[test]
+    fn a_refusal_ends_the_belief_in_a_shorter_window() {
+        let mut window = told_in_seconds(7.0, 6.03, &[0.0, 0.6, 1.2, 2.1]);
+        window.on_refused();
+        assert_eq!(window.reckoned_return_of(1.0, 0.0), None);
+        assert_eq!((window.shortest, window.longest), (7.0, 7.0));
+    }
+
+    #[test]
+    fn what_was_refused_at_an_age_is_not_sent_at_it_again() {
+        let mut window = Window::new(None);
+        window.on_count(0.0, 0.3, false);
+        assert_eq!(window.on_count(0.299, 0.6, true), Counted::JustTooMany);
+        assert!(window.longest() > 0.3);
+        let mut window = Window::new(Some(1.0));
+        window.on_count(0.0, 0.3, false);
+        assert_eq!(window.on_count(0.1, 0.6, true), Counted::Fits);
+        assert_eq!(window.longest(), 0.3);
     }
 
     #[test]

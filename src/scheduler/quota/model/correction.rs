@@ -31,6 +31,9 @@ impl Quota {
         self.hinted |= origin.hinted;
         self.adjust(origin.order, -origin.cost);
         self.window.undo(origin.cost, origin.at);
+        if empty {
+            self.window.on_refused();
+        }
         let newest = self
             .last
             .as_ref()

@@ -3,6 +3,7 @@
 use crate::scheduler::time::Time;
 use crate::scheduler::timing::Timing;
 
+use super::super::reading::Seen;
 use super::{EPSILON, Law, Mark, Quota};
 
 impl Quota {
@@ -32,11 +33,21 @@ impl Quota {
             Law::Sliding => {
                 let back = self.window.returned_by(jitter, now);
                 self.take_back(back);
+                self.take_rest_back(jitter, now);
             }
             Law::Fixed => self.roll_over(timing, now),
         }
         self.at = now;
         self.note_return(before, now);
+    }
+
+    /// What nobody's send accounts for, as of a limit too small to book others by, is back when it
+    /// was told to be.
+    fn take_rest_back(&mut self, jitter: f64, now: Time) {
+        let told = |last: &Seen| now >= last.reset.latest.plus_secs(jitter);
+        if self.window.counted() < EPSILON && self.last.as_ref().is_some_and(told) {
+            self.take_back(self.limit - self.level);
+        }
     }
 
     pub(super) fn note_return(&mut self, before: f64, now: Time) {

@@ -40,6 +40,10 @@ impl Quota {
                 }
                 let asking = || self.scout(last.reset.latest.plus_secs(jitter));
                 let at = self.window.return_of(need, jitter).unwrap_or_else(asking);
+                if self.limit < FEW && last.reset.exact {
+                    // The server's word is better than any length.
+                    return at.max(last.reset.latest).max(now);
+                }
                 // With few to keep back nothing would ever show that it is shorter than told.
                 let tries = demand > 0.0 && self.limit < FEW && self.tries >= 1.0;
                 let told = last.reset.latest.secs_since(last.at);
@@ -49,6 +53,8 @@ impl Quota {
                     Some(last.at.plus_secs(0.5 * told))
                 };
                 let early = early.filter(|_| tries && timing.hears_soon());
+                let reckoned = self.window.reckoned_return_of(need, jitter);
+                let early = early.or_else(|| reckoned.filter(|_| demand > 0.0));
                 let at = at.min(early.map_or(at, |early| self.scout(early)));
                 let asked = self.question(at, demand).map(|asked| self.scout(asked));
                 at.min(asked.unwrap_or(at)).max(now)
@@ -102,10 +108,22 @@ impl Quota {
         let end = edge.latest.plus_secs(timing.jitter());
         let sooner = match edge.tried() {
             Some(at) => at.plus_secs(timing.hearing()),
-            None if demand > 0.0 && self.may_try(edge, timing) => edge.next_try(timing.jitter()),
+            None if demand > 0.0 && self.may_try(edge, timing) => {
+                let at = edge.next_try(timing.jitter()).max(self.heard_apart(timing));
+                // Where all that wait fit in the next window, who is refused is the last of them: it
+                // waits for as long as the refusal asks for.
+                let worth_it = demand > self.limit || end.secs_since(at) >= WORTH_A_WAIT;
+                if worth_it { at } else { end }
+            }
             None => self.question(end, demand).unwrap_or(end),
         };
         sooner.min(end).max(now)
+    }
+
+    /// When a refusal can be told from one of what was sent last.
+    fn heard_apart(&self, timing: &Timing) -> Time {
+        let last = self.sends.reach_back(1.0, Time::NEVER);
+        last.map_or(Time::START, |(_, at)| at.plus_secs(timing.hearing()))
     }
 
     /// When to ask whether some is back already of what is told to come back by `end`.
@@ -226,5 +244,7 @@ const WORTHWHILE: f64 = 2.2;
 const MOST_SCOUTS: f64 = 10.0;
 /// In seconds: a bucket of unknown rate is asked again this soon.
 const BUCKET_SCOUT: f64 = 0.3;
+/// In seconds: half of what a refusal in whole seconds asks for at least.
+const WORTH_A_WAIT: f64 = 0.5;
 /// In seconds: later than this after a reading a quota is asked for again, whatever it said.
 const LONGEST_BLOCK: f64 = 86_400.0;

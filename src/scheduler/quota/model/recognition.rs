@@ -130,13 +130,25 @@ impl Quota {
             Law::Sliding => {
                 let ages = self.ages(seen, origin, doubt, jitter);
                 let longest = self.window.longest();
-                let count = self.window.on_count(ages.counted, ages.gone);
+                let shortened = self.window.is_shortened();
+                let count = self
+                    .window
+                    .on_count(ages.counted, ages.gone, origin.refused);
                 if self.window.longest() < longest {
                     // What was predicted with the old length is void.
                     self.epoch += 1;
                 }
                 match count {
                     Counted::TooFew if newer => self.on_too_few(seen, origin, &ages, doubt, jitter),
+                    // It only seemed shorter, because all of it comes back at once.
+                    Counted::TooMany | Counted::JustTooMany
+                        if shortened
+                            && origin.refused
+                            && self.is_uneven()
+                            && self.is_coarse(&seen.reset) =>
+                    {
+                        self.settle_for_sliding(seen);
+                    }
                     Counted::TooMany => self.on_odd_count(),
                     // Some came back so early, but not all: it refills.
                     Counted::FarFewer if ages.partly => self.become_bucket(),
