@@ -213,6 +213,30 @@ impl Gates<'_> {
         opens.min().unwrap_or(now)
     }
 
+    /// When hard rates let a head pass on the first of its keys, whatever else is shut.
+    fn rates_open(&self, queue: &SlotQueue, head: Head, now: Time) -> Time {
+        let entry = queue.entry(head.ticket).expect("a head is alive");
+        let lane = queue.lane_at(head.lane).id;
+        let rates = |ceilings: &Ceilings, key| {
+            let own = ceilings.gate(&entry.cost, now);
+            own.and(self.claims_gate(queue, head, key, now))
+        };
+        let provider = rates(self.provider_ceilings, None);
+        let keys = self.keys.ids().filter(|&key| self.keys.is_sound(key));
+        let keys = keys.filter(|&key| lane.pin.is_none_or(|pin| pin == key));
+        let opens = keys.map(|key| {
+            match provider.and(rates(&self.key_ceilings[key.index()], Some(key))) {
+                Gate::Shut {
+                    until,
+                    reason: Reason::Ceiling,
+                } => until,
+                // Something else may open it sooner, or nothing is shut.
+                _ => now,
+            }
+        });
+        opens.min().unwrap_or(now)
+    }
+
     /// What heads whose turn was before claim of the hard rates of a key, or of all together.
     fn claims_gate(&self, queue: &SlotQueue, head: Head, key: Option<KeyId>, now: Time) -> Gate {
         let ceilings = key.map_or(self.provider_ceilings, |key| {
@@ -223,6 +247,8 @@ impl Gates<'_> {
             .map_or(Cost::ONE, |entry| entry.cost);
         let mut claims = queue.claims_before(head);
         let held_up = claims.find(|(until, claim)| {
+            #[cfg(test)]
+            super::queue::steps::count();
             claim.key == key && !ceilings.leaves(&claim.cost, &cost, *until, now)
         });
         held_up.map_or(Gate::Open, |(until, _)| Gate::Shut {
@@ -373,6 +399,18 @@ impl Scheduler {
         (opens >= until).then(|| self.buckets.home(entry.bucket))
     }
 
+    /// What a lane's head takes of hard rates, if nothing but those can open the lane before then.
+    pub(super) fn in_line(&mut self, head: Head, why: &Shut, now: Time) -> Option<u32> {
+        let is_rate = why.reason == Reason::Ceiling && self.settings.mode == Mode::Enforce;
+        if !is_rate || !self.queue.has_lanes() {
+            return None;
+        }
+        let entry = self.queue.entry(head.ticket).expect("a head is alive");
+        let takes = entry.cost.size() as u32;
+        let opens = gates!(self).rates_open(&self.queue, head, now);
+        (opens >= why.until).then_some(takes)
+    }
+
     /// The keys that a lane may use.
     pub(super) fn keys_of(&self, lane: LaneId) -> impl Iterator<Item = KeyId> + '_ {
         self.keys
@@ -434,16 +472,22 @@ mod tests {
         Everywhere,
         /// Of every bucket one ask is of a person, and two are not.
         Classes,
+        /// Every ask takes much of a hard rate.
+        Tokens,
     }
 
     /// What the dearest event takes while `buckets` buckets wait, each with three asks: comparisons
     /// and questions to the gates.
     fn dearest(buckets: u32, spent: bool, who: Who) -> u64 {
-        let settings = Settings {
+        let mut settings = Settings {
             max_concurrency: Some(4),
             max_wait: None,
             ..Settings::default()
         };
+        if let Who::Tokens = who {
+            let rate = "1000 tokens/100ms".parse().expect("a rate");
+            settings.ceilings = vec![rate];
+        }
         let mut scheduler = Scheduler::new(settings, &[], 1).expect("the settings are sound");
         for n in 0..3 * buckets {
             let (bucket, place) = (n % buckets, n / buckets);
@@ -453,6 +497,7 @@ mod tests {
                 Who::OnePerBucket => ask = ask.tenant(format!("tenant {bucket}")),
                 Who::Everywhere => ask = ask.tenant(format!("tenant {place}")),
                 Who::Classes => ask = ask.priority(Priority([10, 50, 85][place as usize])),
+                Who::Tokens => ask = ask.cost(Cost::tokens(300 + n % 5)),
             }
             let now = Time::from_nanos(u64::from(n));
             scheduler.submit(ask, now).expect("there is room");
@@ -489,8 +534,9 @@ mod tests {
                 Who::OnePerBucket,
                 Who::Everywhere,
                 Who::Classes,
+                Who::Tokens,
             ] {
-                let [few, many] = [20, 2_000].map(|buckets| dearest(buckets, spent, who));
+                let [few, many] = [100, 2_000].map(|buckets| dearest(buckets, spent, who));
                 assert!(
                     many <= 3 * few.max(100),
                     "{few} {many} {who:?} spent: {spent}"

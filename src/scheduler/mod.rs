@@ -329,7 +329,10 @@ impl Scheduler {
         chosen.inspect_err(|&why| {
             self.queue.settle();
             let by_bucket = self.shut_by_bucket(head, why.until, now);
-            self.queue.shut(head, why, by_bucket, now);
+            let in_line = self
+                .in_line(head, &why, now)
+                .filter(|_| by_bucket.is_none());
+            self.queue.shut(head, why, by_bucket, in_line, now);
         })
     }
 

@@ -311,3 +311,36 @@ fn tenants_share_a_rate_in_tokens_whatever_one_ask_of_each_costs() {
     // What is freed while a large one waits for four fifths of a window goes to nobody else.
     assert!(small + large >= 45 * 500, "{granted:?}");
 }
+
+#[test]
+fn a_rate_in_tokens_is_shared_and_used_up_where_hundreds_of_buckets_wait_for_it() {
+    let mut service = Service::new(fixed(8, &["500 tokens/1s"]), 1, 0.039);
+    let mut asked = BTreeMap::new();
+    let mut submit = |tenant: usize, bucket: usize, tokens: u32| {
+        let ask = Ask::new().cost(Cost::tokens(tokens));
+        let ask = ask.tenant(format!("tenant {tenant}"));
+        let ticket = service
+            .machine
+            .submit(ask.bucket(format!("bucket {bucket}")));
+        asked.insert(ticket, (tenant, tokens as usize));
+    };
+    // One tenant waits in every bucket, and takes much in half of them; the other in two.
+    for round in 0..40 {
+        for bucket in 0..300 {
+            submit(0, bucket, if bucket % 2 == 0 { 350 } else { 10 });
+        }
+        for bucket in 0..20 {
+            submit(1, 300 + (bucket + round) % 2, 40);
+        }
+    }
+    let (mut granted, mut large) = ([0; 2], 0);
+    service.run(60.0, |_, ticket| {
+        let (tenant, tokens) = asked[&ticket];
+        granted[tenant] += tokens;
+        large += usize::from(tokens == 350);
+    });
+    let [one, other] = granted;
+    assert!(one.abs_diff(other) <= 1_500, "{granted:?}");
+    assert!(one + other >= 56 * 500, "{granted:?}");
+    assert!(large >= 30, "{large} of {granted:?}");
+}

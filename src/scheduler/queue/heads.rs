@@ -164,6 +164,7 @@ impl SlotQueue {
             return None;
         }
         let mut met_shut: SmallVec<[First; 4]> = SmallVec::new();
+        let mut in_line = 0;
         let from = seen.map_or(Bound::Unbounded, |seen| Bound::Included(seen.turn));
         let mut found = None;
         'turns: for &turn in class.turns.range((from, Bound::Unbounded)) {
@@ -176,19 +177,62 @@ impl SlotQueue {
                 #[cfg(test)]
                 super::order::steps::count();
                 let first = First { turn, age, lane };
-                if self.lanes[lane as usize].shut.is_none() {
-                    found = Some(first);
+                match self.lanes[lane as usize].shut {
+                    None => {
+                        found = Some(first);
+                        break 'turns;
+                    }
+                    Some(shut) if shut.in_line.is_some() => in_line += 1,
+                    Some(_) => met_shut.push(first),
+                }
+                if in_line > FEW && class.lanes.len() <= FEW {
+                    found = self.first_of_open(class, seen);
                     break 'turns;
                 }
-                met_shut.push(first);
             }
         }
-        for met in met_shut {
+        self.unlink_all(&met_shut);
+        found
+    }
+
+    /// The same where few lanes are open, and are not to be looked for among the many in line.
+    fn first_of_open(&self, class: &Class, seen: Option<First>) -> Option<First> {
+        let lanes = class.lanes.iter().map(|&(_, lane)| lane);
+        let firsts = lanes.filter_map(|lane| self.first_of(lane, class.priority));
+        firsts
+            .filter(|first| seen.is_none_or(|seen| *first > seen))
+            .min()
+    }
+
+    /// The first lanes of a class that wait in line for hard rates, at most so many.
+    pub(super) fn first_in_line(&mut self, priority: u8, most: usize) -> SmallVec<[u32; 4]> {
+        let (mut met_shut, mut found) = (SmallVec::<[First; 4]>::new(), SmallVec::new());
+        let turns = self.class(priority).into_iter();
+        'turns: for &turn in turns.flat_map(|class| &class.turns) {
+            for &(age, lane) in &self.flows.flow(turn.flow).heads {
+                #[cfg(test)]
+                super::order::steps::count();
+                match self.lanes[lane as usize].shut {
+                    None => {}
+                    Some(shut) if shut.in_line.is_some() => found.push(lane),
+                    Some(_) => met_shut.push(First { turn, age, lane }),
+                }
+                if found.len() == most {
+                    break 'turns;
+                }
+            }
+        }
+        self.unlink_all(&met_shut);
+        found
+    }
+
+    /// Takes lanes that were met while they are shut out of the lists of their tenants.
+    fn unlink_all(&mut self, met: &[First]) {
+        for met in met {
             self.unlink(met.turn.flow, met.age, met.lane);
             let unlinked = &mut self.lanes[met.lane as usize].unlinked;
             unlinked.push(met.turn.flow);
         }
-        found
     }
 
     /// The heads of all lanes, shut or not, in their order: for whoever wants to see them.
@@ -343,3 +387,6 @@ impl Class {
         Due::since(oldest.max(self.served), self.priority)
     }
 }
+
+/// So many open lanes are sooner looked through than found among more in line.
+const FEW: usize = 32;

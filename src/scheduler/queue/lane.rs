@@ -56,12 +56,16 @@ pub(super) struct Closed {
     /// Only its own bucket, in this ledger, can open it sooner for the head that was asked; else
     /// anything that happens may.
     pub(super) by_bucket: Option<u32>,
+    /// Only hard rates keep it shut, of which its head takes so much: it waits in line for them.
+    pub(super) in_line: Option<u32>,
     /// When its gates were asked.
     pub(super) at: Time,
     /// How many were granted before.
     pub(super) grants: u64,
     /// When it was its head's turn.
     pub(super) due: Due,
+    /// How many lanes were found shut before.
+    pub(super) seq: u64,
 }
 
 /// Where an open lane stands among those of one class that waits in it. Moments are in nanoseconds.

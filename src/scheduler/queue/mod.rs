@@ -14,6 +14,7 @@ mod flows;
 mod groups;
 mod heads;
 mod lane;
+mod line;
 mod order;
 mod presence;
 mod shut;
@@ -555,7 +556,7 @@ mod tests {
         let mut round = queue.round();
         let head = queue.next_head(&mut round).expect("they wait");
         let why = Shut::new(at(60.0), Reason::Hint);
-        queue.shut(head, why, None, at(1.0));
+        queue.shut(head, why, None, None, at(1.0));
         assert_eq!(queue.hopeless(at(1.0)), Some(hurried));
         queue.remove(hurried);
         assert_eq!(queue.hopeless(at(1.0)), None);
@@ -717,7 +718,7 @@ mod tests {
                     kept.push(head);
                     let by_bucket = random.random_bool(0.5).then_some(7);
                     let why = Shut::new(at(60.0), Reason::Limit);
-                    queue.shut(head, why, by_bucket, Time::START);
+                    queue.shut(head, why, by_bucket, None, Time::START);
                 }
                 assert_eq!(kept, made, "seed {seed}, after {n}");
             }

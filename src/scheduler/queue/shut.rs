@@ -13,12 +13,13 @@ use super::super::time::Time;
 use super::SlotQueue;
 use super::heads::Head;
 use super::lane::{Closed, Due};
+use super::line::Line;
 
 /// What is known of lanes that are shut.
 #[derive(Debug, Default)]
 pub(super) struct ShutLanes {
     /// Those with a moment, by it.
-    until: BTreeSet<(Time, u32)>,
+    pub(super) until: BTreeSet<(Time, u32)>,
     /// Those that only their bucket opens, by its ledger.
     by_bucket: BTreeSet<(u32, u32)>,
     /// Those that anything may open.
@@ -33,8 +34,12 @@ pub(super) struct ShutLanes {
     pub(super) hopeless: BTreeSet<(Time, u32)>,
     /// When each of those that only their bucket opens was asked, oldest first.
     asked: VecDeque<(Time, u32)>,
-    /// Those whose heads claim what they wait for, by when it was their turn.
-    claims: BTreeSet<(Due, u32)>,
+    /// Those whose heads claim what they wait for, by when it was their turn, and in the order in
+    /// which they were asked.
+    pub(super) claims: BTreeSet<(Due, u64, u32)>,
+    pub(super) line: Line,
+    /// How many were found shut so far.
+    seq: u64,
 }
 
 impl SlotQueue {
@@ -51,6 +56,7 @@ impl SlotQueue {
                 }
             }
             self.shut.by_anything = lanes;
+            self.ask_line_anew();
         }
         if self.shut.all.is_some_and(|all| all.until <= now) {
             self.shut.all = None;
@@ -88,6 +94,7 @@ impl SlotQueue {
     /// The same of all buckets.
     pub(crate) fn open_all_buckets(&mut self) {
         self.open_buckets(0..=u32::MAX);
+        self.open_line();
     }
 
     fn open_buckets(&mut self, buckets: std::ops::RangeInclusive<u32>) {
@@ -105,32 +112,45 @@ impl SlotQueue {
 
     /// The gates of a lane's head are shut. `by_bucket` is the ledger of its bucket where nothing
     /// else can open them sooner: then the lane stays shut whoever else's turn it is meanwhile, as
-    /// nobody passes a head.
-    pub(crate) fn shut(&mut self, head: Head, why: Shut, by_bucket: Option<u32>, now: Time) {
+    /// nobody passes a head. `in_line` is what the head takes of hard rates where nothing but those
+    /// keeps it.
+    pub(crate) fn shut(
+        &mut self,
+        head: Head,
+        why: Shut,
+        by_bucket: Option<u32>,
+        in_line: Option<u32>,
+        now: Time,
+    ) {
         let Head {
             lane: index, due, ..
         } = head;
+        self.shut.seq += 1;
+        let seq = self.shut.seq;
         let lane = &mut self.lanes[index as usize];
         lane.is_fresh = false;
         lane.shut = Some(Closed {
             why,
             by_bucket,
+            in_line,
             at: now,
             grants: self.grants,
             due,
+            seq,
         });
         if why.claim.is_some() {
-            self.shut.claims.insert((due, index));
+            self.shut.claims.insert((due, seq, index));
         }
         if why.until != Time::NEVER {
             self.shut.until.insert((why.until, index));
         }
-        match by_bucket {
-            Some(bucket) => {
+        match (by_bucket, in_line) {
+            (Some(bucket), _) => {
                 self.shut.by_bucket.insert((bucket, index));
                 self.shut.asked.push_back((now, index));
             }
-            None => self.shut.by_anything.push(index),
+            (None, Some(takes)) => self.shut.line.enter(takes, index),
+            (None, None) => self.shut.by_anything.push(index),
         }
         self.list(index);
         self.reckon_hopeless(index);
@@ -141,7 +161,10 @@ impl SlotQueue {
         let lane = &mut self.lanes[index as usize];
         let Some(shut) = lane.shut.take() else { return };
         self.shut.until.remove(&(shut.why.until, index));
-        self.shut.claims.remove(&(shut.due, index));
+        self.shut.claims.remove(&(shut.due, shut.seq, index));
+        if let Some(takes) = shut.in_line {
+            self.shut.line.leave(takes, index);
+        }
         if let Some(bucket) = shut.by_bucket {
             self.shut.by_bucket.remove(&(bucket, index));
         }
@@ -181,10 +204,10 @@ impl SlotQueue {
         self.shut.all
     }
 
-    /// What heads of other lanes claim whose turn was before, and when each has enough.
+    /// What the first heads of other lanes claim whose turn was before, and when each has enough.
     pub(crate) fn claims_before(&self, head: Head) -> impl Iterator<Item = (Time, Claim)> + '_ {
-        let before = self.shut.claims.range(..=(head.due, u32::MAX));
-        before.filter_map(|&(_, lane)| {
+        let before = self.shut.claims.range(..=(head.due, u64::MAX, u32::MAX));
+        before.take(MOST_CLAIMS).filter_map(|&(_, _, lane)| {
             let shut = self.lanes[lane as usize].shut?;
             Some((shut.why.until, shut.why.claim?))
         })
@@ -216,7 +239,8 @@ impl SlotQueue {
     /// Why a lane is shut in this state of the scheduler: what was found of it, or of all.
     pub(crate) fn why_shut(&self, index: u32, state: u64) -> Option<Shut> {
         let own = self.lanes[index as usize].shut;
-        let holds = |shut: &Closed| shut.by_bucket.is_some() || self.shut.state == state;
+        let keeps = |shut: &Closed| shut.by_bucket.is_some() || shut.in_line.is_some();
+        let holds = |shut: &Closed| keeps(shut) || self.shut.state == state;
         let all = self.shut.all.filter(|_| self.shut.state == state);
         own.filter(holds).map(|shut| shut.why).or(all)
     }
@@ -280,6 +304,10 @@ impl SlotQueue {
         lane.and_then(|lane| lane.shut.as_ref()).is_some_and(by)
     }
 }
+
+/// So many claims are kept to by whoever comes after: those whose turn is next, and all others in
+/// time, as they come to be among them.
+const MOST_CLAIMS: usize = 32;
 
 /// When the quota of a bucket comes back is reckoned from its own answers, but also from what all
 /// answers say of the server's clock: after so long it is worth reckoning anew.
