@@ -160,6 +160,9 @@ impl KeyPace {
         if was_in_a_row && counts && !ran_over && FELL * with_stalls < bracket.low {
             bracket.lower_high(with_stalls);
         }
+        // Of several keys one may have had more of an account's limit before.
+        let older = if case.alone { 0.97 * bracket.high } else { 0.0 };
+        let low = low.max(evidence.low_since_older(jitter, case.sent, older));
         let contradicts_others = bracket.low_of.is_some_and(|of| of != case.key);
         if bracket.low >= 0.99 * bracket.high
             && contradicts_others

@@ -12,6 +12,8 @@ pub(super) struct Evidence {
     pub(super) sends: Sends,
     /// The send of the last refusal that began an episode; none before the first.
     pub(super) anchor: Option<Time>,
+    /// Those before it, newest first.
+    older: [Option<Time>; OLDER],
     /// The first refusal of those in a row that the anchor is the last of.
     pub(super) block_began: Time,
     /// Since the anchor, and since when it was sent without a stall: credit may have run over in a
@@ -80,6 +82,17 @@ impl Evidence {
         Some(((self.accepted_before(refused) - 1.0) / span.max(TICK)).max(0.0))
     }
 
+    /// The same as far as one of the refusals before tells more, and no more than `most`: then the limit
+    /// has fallen since.
+    pub(super) fn low_since_older(&self, jitter: f64, refused: Time, most: f64) -> f64 {
+        let accepted = self.sends.before(refused);
+        let lows = self.older.iter().flatten().map(|&anchor| {
+            let span = refused.secs_since(anchor) + jitter;
+            (accepted - self.sends.until(anchor) - 1.0) / span.max(TICK)
+        });
+        lows.filter(|&low| low < most).fold(0.0, f64::max)
+    }
+
     /// The highest rate that can have refused a send at `refused`.
     pub(super) fn high(&self, jitter: f64, refused: Time) -> f64 {
         let Some(since) = self
@@ -138,6 +151,10 @@ impl Evidence {
         if self.anchor.is_none() || self.accepted_before(refused) >= 1.0 {
             self.block_began = refused;
         }
+        if let Some(anchor) = self.anchor.filter(|_| self.accepted_before(refused) >= 1.0) {
+            self.older.rotate_right(1);
+            self.older[0] = Some(anchor);
+        }
         self.anchor = Some(refused);
         self.steady_since = None;
         self.slowest = pace;
@@ -148,6 +165,7 @@ impl Evidence {
     /// No refusal so far was about the rate.
     pub(super) fn start_again(&mut self) {
         self.anchor = None;
+        self.older = [None; OLDER];
         self.blocked = false;
         self.segment = self.first;
         self.steady_since = None;
@@ -157,6 +175,7 @@ impl Evidence {
     /// A ban or the like: the anchor says nothing any more.
     pub(super) fn forget_anchor(&mut self) {
         self.anchor = None;
+        self.older = [None; OLDER];
         self.segment = None;
     }
 
@@ -184,6 +203,8 @@ impl Evidence {
     }
 }
 
+/// Refusals of before that are kept: those of the first search.
+const OLDER: usize = 3;
 /// Shorter times are measured as this.
 pub(super) const TICK: f64 = 1e-3;
 /// The same as a duration: what was sent at a moment is before the next.

@@ -67,7 +67,7 @@ impl Learned {
         for track in self.keys.iter().filter(|track| track.bracket == index) {
             caution.members += 1.0;
             caution.knocks = caution.knocks.max(track.knocks.count(KNOCK_MEMORY, now));
-            caution.fears_ban |= track.fears_ban(now);
+            caution.fears_ban |= track.fears_ban(&self.brackets[index], now);
             caution.was_banned |= track.ban.is_some_and(|ban| ban.is_fresh(now));
         }
         caution
@@ -135,8 +135,8 @@ impl Bracket {
             } else if may_spend && (knocks <= 2 || knocks <= 3 && room > 0.04 * self.pace)
                 || room > 0.25 * self.pace && !caution.fears_ban
             {
-                // Where refusals are heard late, a step too far costs more of them.
-                let is_cheap = refuses_fast && !caution.was_banned;
+                // Where refusals are heard late or counted, a step too far costs more of them.
+                let is_cheap = refuses_fast && !caution.was_banned && !caution.asked;
                 let most = if is_cheap { 1.5 } else { 1.2 };
                 let middle = if is_cheap && self.saves_nothing() {
                     // Each ask costs one refusal at most, however far it goes.

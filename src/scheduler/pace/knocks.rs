@@ -124,6 +124,17 @@ impl Ban {
     /// In a row: one or two may be about what was asked for.
     pub(super) const DENIALS: u32 = 3;
 
+    /// What a server may have that asks to wait: it counts who does not, and four refusals in ten seconds
+    /// are a strict rule. Three find most rates; two are enough where no rate `is_sought`.
+    pub(super) fn presumed(is_sought: bool) -> Self {
+        Self {
+            refusals: if is_sought { 5 } else { 4 },
+            within: Self::SHORT,
+            at: Time::START,
+            older: 0.0,
+        }
+    }
+
     /// What denials after so many refusals tells, with what was known before.
     pub(super) fn after(refusals: u32, before: Option<Self>, now: Time) -> Option<Self> {
         (refusals >= Self::FEWEST).then(|| Self {
@@ -193,6 +204,12 @@ mod tests {
         assert!(!budget.allows());
         (0..101).for_each(|_| budget.earn());
         assert!(budget.allows());
+    }
+
+    #[test]
+    fn of_a_rate_that_is_known_less_is_risked() {
+        assert!(Ban::presumed(true).allows(2) && !Ban::presumed(true).allows(3));
+        assert!(Ban::presumed(false).allows(1) && !Ban::presumed(false).allows(2));
     }
 
     #[test]

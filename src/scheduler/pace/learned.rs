@@ -42,6 +42,8 @@ pub(super) struct KeyPace {
     pub(super) knocks: Knocks,
     /// In seconds, how long it was asked to wait at its last refusal; zero for nothing.
     pub(super) last_hint: f64,
+    /// All that its last refusal told was a wait in whole seconds.
+    pub(super) told_whole_seconds: bool,
     /// It was banned for knocking.
     pub(super) ban: Option<Ban>,
     /// Denied in a row.
@@ -138,7 +140,8 @@ impl Learned {
     /// bring no ban.
     pub(crate) fn may_try(&self, key: usize, now: Time) -> bool {
         let track = self.keys.get(key);
-        self.budget.allows() && track.is_none_or(|track| !track.fears_ban(now))
+        self.budget.allows()
+            && track.is_none_or(|track| !track.fears_ban(&self.brackets[track.bracket], now))
     }
 
     /// Whether the server has ever asked to wait.
@@ -275,13 +278,20 @@ impl Learned {
 }
 
 impl KeyPace {
-    /// Whether one refusal more of what is only tried could bring the ban that was seen before.
-    pub(super) fn fears_ban(&self, now: Time) -> bool {
-        let refusals = |ban: &Ban| self.knocks.count(ban.within(), now);
-        self.ban.is_some_and(|ban| !ban.allows(refusals(&ban)))
+    /// Whether one refusal more of what is only tried could bring a ban: as one that was seen before, or
+    /// as servers that ask to wait may have. Where nothing is saved up a pause costs more than the rule is
+    /// worth, and what grows back after a block was not refused for knocking.
+    pub(super) fn fears_ban(&self, bracket: &Bracket, now: Time) -> bool {
+        let may_have_one =
+            self.told_whole_seconds && !bracket.saves_nothing() && bracket.regrowth.is_none();
+        let presumed = may_have_one.then(|| Ban::presumed(bracket.is_wider(WELL_KNOWN)));
+        let mut bans = self.ban.into_iter().chain(presumed);
+        bans.any(|ban| !ban.allows(self.knocks.count(ban.within(), now)))
     }
 }
 
+/// Of the upper bound: closer bounds are worth no refusal that may bring a ban.
+const WELL_KNOWN: f64 = 0.12;
 /// Of the time between two answers: what is refused later than that is a rate that loses little by
 /// being taken for a cap.
 const LOOK_TURN: f64 = 0.75;

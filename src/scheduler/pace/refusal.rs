@@ -43,6 +43,8 @@ impl Learned {
         track.knocks.push(now);
         let banned = track.is_banned_by(hint, knocks);
         track.last_hint = hint.map_or(0.0, |hint| hint.seconds);
+        track.told_whole_seconds =
+            !scene.told && hint.is_some_and(|hint| hint.coarse && hint.seconds > 0.0);
         if banned {
             return self.on_ban(key.index(), knocks + 1, scene, now);
         }
@@ -272,7 +274,7 @@ impl Learned {
             }
         }
         let track = &mut self.keys[case.key];
-        if track.fears_ban(now) {
+        if track.fears_ban(&bracket, now) {
             // The next one may be the ban: only what was held for sure, and after a pause in which
             // the fraction that the level lacked comes in.
             let sure = 0.995 * bracket.low;
