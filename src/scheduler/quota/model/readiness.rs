@@ -105,6 +105,11 @@ impl Quota {
         if spare >= -EPSILON {
             return now;
         }
+        if !edge.may_roll() {
+            // Whether this one has begun is not heard yet, so no other can be taken to have.
+            let heard = timing.answer().unwrap_or(0.0).max(LONGEST_HEARING);
+            return now.plus_secs(heard);
+        }
         let end = edge.latest.plus_secs(timing.jitter());
         let sooner = match edge.tried() {
             Some(at) => at.plus_secs(timing.hearing()),

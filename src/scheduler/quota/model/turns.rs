@@ -72,7 +72,12 @@ impl Quota {
         // What is sent close together arrives in any order, which a mean over many does not feel.
         self.amiss += AMISS_WEIGHT * (least - predicted - self.amiss);
         let at_once = least - doubt - predicted;
-        let missing = if self.amiss > (AMISS * self.limit).max(2.0 * ROUNDING) {
+        let rounding = if self.untold < SETTLED {
+            2.0 * ROUNDING
+        } else {
+            ROUNDING
+        };
+        let missing = if self.amiss > (AMISS * self.limit).max(rounding) {
             at_once.max(self.amiss)
         } else {
             at_once
@@ -97,6 +102,8 @@ const ROUNDING: f64 = 1.0;
 const AMISS: f64 = 0.2;
 /// A mean over some sixteen answers.
 const AMISS_WEIGHT: f64 = 1.0 / 16.0;
+/// Answers after which such a mean hides no rounding any more.
+const SETTLED: u32 = 64;
 /// A window that has started anew unnoticed denies it once.
 const DENIED: u32 = 4;
 /// Answers: what bound nothing for so long binds nothing.
