@@ -344,3 +344,21 @@ fn a_rate_in_tokens_is_shared_and_used_up_where_hundreds_of_buckets_wait_for_it(
     assert!(one + other >= 56 * 500, "{granted:?}");
     assert!(large >= 30, "{large} of {granted:?}");
 }
+
+#[test]
+fn all_that_a_rate_allows_at_once_is_granted_before_anybody_takes_it_up() {
+    let mut machine = Machine::new(fixed(100, &["1000 tokens/1s"]), 1);
+    machine.submit(Ask::new().cost(Cost::tokens(1_000)));
+    assert!(machine.grant().is_some());
+    for bucket in 0..50 {
+        let ask = Ask::new().cost(Cost::tokens(20));
+        machine.submit(ask.bucket(format!("bucket {bucket}")));
+    }
+    assert!(machine.grant().is_none());
+    let other = machine.submit(Ask::new().cost(Cost::tokens(20)));
+    machine.scheduler.cancel(other);
+    assert!(machine.grant().is_none());
+    machine.now = at(1.0);
+    let granted = std::iter::from_fn(|| machine.scheduler.poll_grant(machine.now));
+    assert_eq!(granted.count(), 50);
+}

@@ -312,6 +312,7 @@ impl SlotQueue {
     /// One of a class is granted in a lane.
     pub(super) fn on_granted(&mut self, priority: u8, lane: u32, now: i64) {
         self.grants += 1;
+        self.shut.line.on_granted();
         let grant = self.grants;
         let class = self.class_mut(priority);
         (class.served, class.grant) = (now, grant);

@@ -19,9 +19,21 @@ pub(super) struct Line {
     /// Those that were asked in this state of the scheduler: only their moments and their claims
     /// count.
     asked: Vec<u32>,
+    /// Somebody was granted since the first of them were to be asked.
+    moved: bool,
 }
 
 impl Line {
+    /// Somebody was granted: the next may go, too, though nothing else has happened.
+    pub(super) fn on_granted(&mut self) {
+        self.moved = true;
+    }
+
+    /// Whether somebody was granted since this was last asked.
+    pub(super) fn has_moved(&mut self) -> bool {
+        std::mem::take(&mut self.moved) && !self.lanes.is_empty()
+    }
+
     pub(super) fn enter(&mut self, takes: u32, lane: u32) {
         self.lanes.insert((takes, lane));
         self.asked.push(lane);

@@ -57,6 +57,8 @@ impl SlotQueue {
             }
             self.shut.by_anything = lanes;
             self.ask_line_anew();
+        } else if self.shut.line.has_moved() {
+            self.ask_line_anew();
         }
         if self.shut.all.is_some_and(|all| all.until <= now) {
             self.shut.all = None;
