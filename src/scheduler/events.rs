@@ -51,7 +51,9 @@ pub struct Grant {
 pub enum Outcome {
     /// An HTTP response came; this is what it said.
     Answered(Feedback),
-    /// It surely never reached the server: no connection, a refused stream.
+    /// It surely never reached the server: no connection, a refused stream. Quotas get back what it
+    /// was charged, a hard rate does not: it was tried. What was not even tried is given back as a
+    /// permit (`Permit::give_back`).
     NotSent,
     /// It may have reached the server, and no response came: a reset or a timeout.
     Broken,
