@@ -88,7 +88,11 @@ impl Quota {
             edge.on_try(number, now);
         } else if short {
             self.scouts = self.scouts.saturating_add(1);
-            self.scouts_rest_until = now.plus_secs(pause * f64::from(1_u32 << self.scouts.min(8)));
+            let rest = pause * f64::from(1_u32 << self.scouts.min(8));
+            // What is told to be back soon is asked for as soon again.
+            let told = |last: &Seen| last.reset.latest.secs_since(last.at);
+            let soon = self.last.as_ref().map_or(0.0, told).max(SOON_TOLD);
+            self.scouts_rest_until = now.plus_secs(rest.min(2.0 * soon));
         }
         self.level -= cost;
         self.sends.push_numbered(cost, number, now);
@@ -124,5 +128,7 @@ const MOST_TRIES: f64 = 4.0;
 /// In seconds: a refusal of what was sent so soon after a window was taken to be over says that it
 /// was not, whatever is left when the refusal is written.
 const JUST: f64 = 0.1;
+/// In seconds: nobody tells a shorter time in whole ones.
+const SOON_TOLD: f64 = 1.0;
 /// In seconds: the least time between two scouts, doubled for each that changed nothing.
 const SCOUT_PAUSE: f64 = 0.1;
