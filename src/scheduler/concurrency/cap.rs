@@ -150,6 +150,11 @@ impl Cap {
         }
     }
 
+    /// Whether more than it were refused so often that it is one.
+    pub(crate) fn is_certain(&self) -> bool {
+        matches!(self.belief, Belief::Capped(capped) if capped.proof == Proof::Certain)
+    }
+
     /// Begins with a cap that was found before.
     pub(crate) fn recall(&mut self, cap: u32) {
         self.belief = Belief::Capped(Capped::known(cap));

@@ -167,7 +167,7 @@ impl Control {
     fn on_refused(
         &mut self,
         key: KeyId,
-        trail: &Trail,
+        trail: &mut Trail,
         feedback: &Feedback,
         explained: bool,
         took: f64,
@@ -182,6 +182,7 @@ impl Control {
         // "Rate limit" is what every refusal is called: only the other word says something.
         if feedback.cause == Some(Cause::Concurrency) {
             control.cap.on_named(trail.others);
+            trail.is_one_too_many = trail.others > 0;
         }
         if explained || feedback.cause == Some(Cause::Concurrency) {
             self.paces.common_mut().on_explained(key, &trail.stamp);
@@ -190,6 +191,7 @@ impl Control {
         let jitter = self.timing.jitter();
         if control.cap.explains(trail.others, trail.stamp.at, jitter) {
             control.cap.on_refused(trail.others, trail.stamp.at, jitter);
+            trail.is_one_too_many = trail.others > 0;
             self.paces.common_mut().on_look_refused(key, &trail.stamp);
             return;
         }
@@ -210,6 +212,7 @@ impl Control {
             let jitter = self.timing.jitter();
             let found = control.cap.on_refused(trail.others, trail.stamp.at, jitter);
             if found {
+                trail.is_one_too_many = true;
                 self.paces.common_mut().on_cap_found(key);
             }
         }

@@ -75,14 +75,22 @@ impl Control {
     fn pace_gate(&self, pace: &Pace, room: Room, key: KeyId, now: Time) -> Gate {
         match room {
             Room::Trial if !pace.is_known(key) => WAIT,
+            Room::Trial => pace.gate_of_trial(key, &self.timing, now),
             Room::Look => {
                 let cap = self.keys[key.index()].cap.limit().unwrap_or(1).max(1);
                 let turn = self.timing.answer().unwrap_or(0.0) / f64::from(cap);
                 pace.gate_of_look(key, turn, &self.timing, now)
             }
-            Room::AtOnce if !pace.is_strict(key) && self.timing.refuses_fast() => Gate::Open,
+            Room::AtOnce if self.may_go_at_once(pace, key) => Gate::Open,
             _ => pace.gate(key, &self.timing, now),
         }
+    }
+
+    /// Whether a free place below a cap may be taken whatever the pace says. Who asks to wait is
+    /// asked no question that a rate may refuse.
+    fn may_go_at_once(&self, pace: &Pace, key: KeyId) -> bool {
+        let is_certain = || self.keys[key.index()].cap.is_certain() && !pace.is_window(key);
+        self.timing.refuses_fast() && (!pace.is_strict(key) || is_certain())
     }
 
     /// What is kept from an ask that the gate of this key lets pass.

@@ -111,6 +111,13 @@ impl Learned {
         gate.and(Gate::at(apart, Reason::Pace, now))
     }
 
+    /// Until the wait is over that the last refusal asked for, whomever it asked.
+    pub(crate) fn hint_gate(&self, key: KeyId, now: Time) -> Gate {
+        let track = self.keys.get(key.index());
+        let until = track.and_then(|track| Some(track.cut?.plus_secs(track.last_hint)));
+        Gate::at(until.unwrap_or(now), Reason::Hint, now)
+    }
+
     /// Whether what is learned of the key is a window.
     pub(crate) fn is_window(&self, key: KeyId) -> bool {
         let track = self.keys.get(key.index());

@@ -135,6 +135,15 @@ impl Pace {
         }
     }
 
+    /// The gate of a send of which only time may have made that it is not refused.
+    pub(crate) fn gate_of_trial(&self, key: KeyId, timing: &Timing, now: Time) -> Gate {
+        let gate = self.gate(key, timing, now);
+        match self {
+            Self::Learned(learned) => gate.and(learned.hint_gate(key, now)),
+            Self::Interval(_) | Self::Off => gate,
+        }
+    }
+
     /// Whether a rate is known for the key.
     pub(crate) fn is_known(&self, key: KeyId) -> bool {
         match self {
