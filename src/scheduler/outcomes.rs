@@ -97,6 +97,9 @@ impl Scheduler {
         let (key, sent) = (attempt.key, attempt.started.unwrap_or(attempt.granted));
         let Outcome::Answered(feedback) = outcome else {
             if *outcome == Outcome::Broken {
+                let trail = &self.attempts[index].trail;
+                let what = self.control.on_unanswered(trail, sent, now);
+                self.note(now, Some(key), what);
                 let what = self.keys.on_unanswered(key, sent, now);
                 self.note(now, Some(key), what);
             }

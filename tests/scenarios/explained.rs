@@ -140,6 +140,8 @@ fn binding(name: &str) -> &'static [&'static str] {
         "-cap-",
         "crowded",
         "hint-of-zero",
+        "late-answers",
+        "long-tail",
         "knee",
         "without-any-limit",
     ];

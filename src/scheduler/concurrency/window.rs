@@ -22,6 +22,12 @@ pub(crate) struct VerifiedWindow {
     slowdown: f64,
     classes: [Class; CLASSES],
     served: u64,
+    /// Of the latest attempts the share that ended late and without an answer.
+    unanswered: f64,
+    /// When the window was last cut for those.
+    cut: Option<Time>,
+    /// How many were in flight then.
+    spoiled: f64,
 }
 
 /// Log latencies at loads that differ by less than a fifth.
@@ -49,6 +55,9 @@ impl VerifiedWindow {
             slowdown: 0.0,
             classes: [Class::default(); CLASSES],
             served: 0,
+            unanswered: 0.0,
+            cut: None,
+            spoiled: f64::INFINITY,
         }
     }
 
@@ -62,7 +71,7 @@ impl VerifiedWindow {
     /// How many may be in flight `since_start` seconds after the first send: before the first
     /// answer a little more with time, or a service that takes long would hold up everything.
     pub(crate) fn allowance(&self, since_start: f64) -> f64 {
-        if self.served > 0 {
+        if self.served > 0 || self.cut.is_some() {
             return self.window;
         }
         (self.window + UNANSWERED_RATE * (since_start - UNANSWERED_AFTER).max(0.0)).min(self.max)
@@ -88,7 +97,7 @@ impl VerifiedWindow {
 
     /// When one more than `in_flight` will be allowed, if time alone does it.
     pub(crate) fn next_allowance(&self, in_flight: u32, began: Time) -> Option<Time> {
-        if self.served > 0 || f64::from(in_flight) >= self.max {
+        if self.served > 0 || self.cut.is_some() || f64::from(in_flight) >= self.max {
             return None;
         }
         let more = f64::from(in_flight) + 1.0 - self.window;
@@ -98,6 +107,37 @@ impl VerifiedWindow {
     /// The first answer came while so many were in flight: as many did no harm.
     pub(crate) fn raise_to(&mut self, in_flight: u32) {
         self.window = self.window.max(f64::from(in_flight)).min(self.max);
+    }
+
+    /// An attempt that was sent at `sent` with so many in flight ended without an answer. What was
+    /// given up later than an answer usually comes may have waited behind the others, and the work
+    /// on it was for nothing: where that happens to many, half as many go.
+    pub(crate) fn on_unanswered(
+        &mut self,
+        in_flight: u32,
+        sent: Time,
+        usual: Option<f64>,
+        now: Time,
+    ) -> Option<What> {
+        let usual = usual.unwrap_or(UNANSWERED_AFTER);
+        if now.secs_since(sent) < usual || self.cut.is_some_and(|cut| sent <= cut) {
+            return None;
+        }
+        self.unanswered += UNANSWERED_WEIGHT * (1.0 - self.unanswered);
+        if self.unanswered < UNANSWERED_SHARE {
+            return None;
+        }
+        let from = self.limit();
+        self.window = (0.5 * f64::from(in_flight)).clamp(1.0, self.window);
+        self.verified = self.verified.min(self.window);
+        self.unanswered = 0.0;
+        self.spoiled = f64::from(in_flight);
+        self.cut = Some(now);
+        changed(from, self.limit(), Because::Crowded)
+    }
+
+    fn class(load: f64) -> usize {
+        ((load.max(1.0).ln() / STEP.ln()) as usize).min(CLASSES - 1)
     }
 
     fn excess(&self, class: usize, log_latency: f64) -> Excess {
@@ -130,9 +170,14 @@ impl VerifiedWindow {
         self.slowdown += SLOWDOWN_WEIGHT * (excess.by - self.slowdown);
         if self.slowdown < excess.threshold {
             self.verified = self.verified.max(load);
-            if self.window < GROWTH * self.verified {
+            if self.window < (GROWTH * self.verified).max(self.verified + 1.0) {
                 let room = 1.0 - self.slowdown.max(0.0) / excess.threshold;
-                self.window = (self.window + 0.5 * room).min(self.max);
+                let step = if self.window < NEAR_SPOILED * self.spoiled {
+                    STEP_UP
+                } else {
+                    STEP_UP / 4.0
+                };
+                self.window = (self.window + step * room).min(self.max);
             }
         } else if self.slowdown > 1.5 * excess.threshold {
             let uncrowded = 1.15 * load / self.slowdown.exp();
@@ -152,11 +197,11 @@ impl Controller for VerifiedWindow {
         let from = self.limit();
         let load = f64::from(sample.in_flight);
         self.served += 1;
-        let class = (load.max(1.0).ln() / STEP.ln()) as usize;
-        let class = class.min(CLASSES - 1);
+        self.unanswered -= UNANSWERED_WEIGHT * self.unanswered;
+        let class = Self::class(load);
         let log_latency = sample.latency.max(1e-6).ln();
         self.classes[class].push(log_latency);
-        if load >= NEAR_FULL * self.window {
+        if load >= NEAR_FULL * f64::from(self.limit()) {
             let excess = self.excess(class, log_latency);
             self.on_load(load, &excess);
         }
@@ -216,6 +261,14 @@ const REMEMBERED: f64 = 400.0;
 /// requests for the five seconds of a first answer, nor put half a knee more on one of a second.
 const UNANSWERED_RATE: f64 = 25.0;
 const UNANSWERED_AFTER: f64 = 0.2;
+/// Of the latest ten, about: fewer hang at a provider that is not crowded at all.
+const UNANSWERED_SHARE: f64 = 0.35;
+const UNANSWERED_WEIGHT: f64 = 0.1;
+/// Of a number that was too many; from there on the window grows at a quarter of its step: work that
+/// nobody waits for is worse than a place that is free.
+const NEAR_SPOILED: f64 = 0.75;
+/// For every answer that was not slower.
+const STEP_UP: f64 = 0.5;
 
 #[cfg(test)]
 mod tests {
@@ -255,6 +308,41 @@ mod tests {
         let mut window = VerifiedWindow::new(200);
         crowd(&mut window, 1e9, 100);
         assert_eq!(window.limit(), 200);
+    }
+
+    #[test]
+    fn where_many_wait_in_vain_fewer_go_and_one_may_always() {
+        let mut window = VerifiedWindow::new(1024);
+        let at = Time::from_secs_f64;
+        window.on_sample(&Sample::served(Time::START, 1.0), at(1.0));
+        let give_up = |window: &mut VerifiedWindow, sent: f64| {
+            window.on_unanswered(16, at(sent), Some(1.0), at(sent + 1.5));
+        };
+        (0..4).for_each(|_| give_up(&mut window, 1.0));
+        assert_eq!(window.limit(), 16, "four may be chance");
+        give_up(&mut window, 1.0);
+        assert_eq!(window.limit(), 8);
+        (0..16).for_each(|_| give_up(&mut window, 1.5));
+        assert_eq!(window.limit(), 8, "they were sent before that");
+        (0..9).for_each(|round| {
+            (0..8).for_each(|_| {
+                let load = window.limit();
+                let sent = at(10.0 * f64::from(round));
+                window.on_unanswered(load, sent, Some(1.0), sent.plus_secs(1.5));
+            });
+        });
+        assert_eq!(window.limit(), 1);
+    }
+
+    #[test]
+    fn connections_that_break_at_once_are_no_crowd() {
+        let mut window = VerifiedWindow::new(1024);
+        let at = Time::from_secs_f64;
+        window.on_sample(&Sample::served(Time::START, 1.0), at(1.0));
+        (0..99).for_each(|_| {
+            window.on_unanswered(16, at(2.0), Some(1.0), at(2.1));
+        });
+        assert_eq!(window.limit(), 16);
     }
 
     #[test]

@@ -1,8 +1,8 @@
 //! What each estimator is told of an answer, and in which order.
 
 use crate::feedback::{Cause, Class, Feedback};
-use crate::scheduler::concurrency::{Controller as _, Sample, Sign};
-use crate::scheduler::events::KeyId;
+use crate::scheduler::concurrency::{Concurrency, Controller as _, Sample, Sign};
+use crate::scheduler::events::{KeyId, What};
 use crate::scheduler::names::Names;
 use crate::scheduler::pace::{Changed, Scene};
 use crate::scheduler::time::Time;
@@ -98,6 +98,13 @@ impl Control {
             ));
         }
         changes
+    }
+
+    /// An attempt that was sent at `sent` was given up without an answer, or its connection broke.
+    pub(crate) fn on_unanswered(&mut self, trail: &Trail, sent: Time, now: Time) -> Option<What> {
+        let is_governed = self.told || !matches!(self.concurrency, Concurrency::Adaptive);
+        let window = (!is_governed).then_some(&mut self.window)?;
+        window.on_unanswered(trail.load, sent, self.timing.answer(), now)
     }
 
     fn on_served(
