@@ -138,6 +138,7 @@ fn binding(name: &str) -> &'static [&'static str] {
     ];
     let numbers = [
         "-cap-",
+        "on-the-way",
         "crowded",
         "hint-of-zero",
         "late-answers",

@@ -36,6 +36,8 @@ struct Capped {
     refused_beside: u32,
     /// What it was before looks raised it.
     first_refused: u32,
+    /// What it was when it was supposed or last looked at.
+    supposed: u32,
     /// The share of requests in flight that are on the way, not at the server.
     on_the_way: f64,
     /// Since the belief began or was looked at, and when that was.
@@ -139,7 +141,9 @@ impl Cap {
         let Belief::Capped(capped) = self.belief else {
             return false;
         };
-        capped.served <= 1 || capped.passed.is_some() && in_flight > capped.refused_beside
+        // What is certain needs no rest: a look that is refused says nothing about the others.
+        let is_look = capped.passed.is_some() && in_flight > capped.refused_beside;
+        capped.served <= 1 || is_look && capped.proof != Proof::Certain
     }
 
     /// The cap, if it stood its trial.
@@ -190,9 +194,16 @@ impl Cap {
     }
 
     /// A request was refused that was sent beside `others` on the same key, and nothing else
-    /// explains it. Not for refusals of an episode that was judged already. Whether the cap is now
-    /// known for one: enough were served at it, and one more was not.
-    pub(crate) fn on_refused(&mut self, others: u32, sent: Time, jitter: f64) -> bool {
+    /// explains it. Of those in flight a share is `on_the_way`. Not for refusals of an episode that was
+    /// judged already. Whether the cap is now known for one: enough were served at it, and one more
+    /// was not.
+    pub(crate) fn on_refused(
+        &mut self,
+        others: u32,
+        sent: Time,
+        jitter: f64,
+        on_the_way: f64,
+    ) -> bool {
         let slack = self.slack(sent, jitter);
         self.recent.retain(|&at| at != sent);
         match &mut self.belief {
@@ -210,6 +221,7 @@ impl Cap {
                 false
             }
             Belief::Capped(capped) => {
+                capped.on_the_way = on_the_way;
                 let is_raised = capped.refused_beside > capped.first_refused;
                 let slack = if is_raised {
                     // More was served than that: of a small one a slack of two would be all of it.
@@ -241,6 +253,7 @@ impl Cap {
                     others.clamp(1, capped.refused_beside)
                 };
                 capped.first_refused = capped.refused_beside;
+                capped.supposed = capped.supposed.max(capped.refused_beside);
                 capped.passed = None;
                 capped.tries += 1;
                 new
@@ -293,6 +306,7 @@ impl Cap {
             if passed + 1 >= capped.passes_needed() {
                 // More is served: a round of answers later the next more may be.
                 capped.refused_beside += 1;
+                capped.supposed = capped.refused_beside;
                 capped.passed = None;
                 capped.served = capped.look_after().saturating_sub(capped.refused_beside);
             }
@@ -313,7 +327,7 @@ impl Cap {
     }
 
     /// Whether more than the cap is tried.
-    fn is_looking(&self) -> bool {
+    pub(crate) fn is_looking(&self) -> bool {
         matches!(self.belief, Belief::Capped(capped) if capped.passed.is_some())
     }
 
@@ -346,6 +360,7 @@ impl Capped {
         Self {
             refused_beside: cap,
             first_refused: cap,
+            supposed: cap,
             on_the_way: 0.0,
             served: 0,
             since: None,
@@ -372,13 +387,14 @@ impl Capped {
         ((1.1 + 2.0 * self.on_the_way) * f64::from(self.first_refused) + 2.0).ceil() as u32
     }
 
-    /// Fewer in flight than that are refused for another reason.
+    /// Fewer in flight than that are refused for another reason: our count runs ahead of the
+    /// server's by what is on the way, more at one time than at another.
     fn least(&self) -> u32 {
-        let cap = f64::from(self.refused_beside);
+        let at_server = |cap: u32| (f64::from(cap) * (1.0 - self.on_the_way)).ceil() as u32;
         if self.proof == Proof::Certain {
-            (cap * (1.0 - self.on_the_way)).ceil() as u32
+            at_server(self.refused_beside)
         } else {
-            self.refused_beside
+            self.refused_beside.min(at_server(self.supposed))
         }
     }
 
@@ -445,7 +461,7 @@ mod tests {
     fn capped() -> Cap {
         let mut cap = Cap::default();
         (0..17).for_each(|i| cap.on_sent(at(10 * i)));
-        cap.on_refused(16, at(160), 0.005);
+        cap.on_refused(16, at(160), 0.005, 0.0);
         cap
     }
 
@@ -461,15 +477,27 @@ mod tests {
     fn a_refusal_at_a_lower_number_shows_that_it_is_none() {
         let mut cap = capped();
         cap.on_sent(at(300));
-        cap.on_refused(9, at(300), 0.005);
+        cap.on_refused(9, at(300), 0.005, 0.0);
         assert_eq!((cap.limit(), cap.room(100)), (None, Room::AtPace));
+    }
+
+    #[test]
+    fn what_is_on_the_way_shows_nothing_but_only_that_much() {
+        for (refused, limit) in [([14, 13], Some(13)), ([13, 12], None)] {
+            let mut cap = capped();
+            for (others, sent) in refused.into_iter().zip([300, 400]) {
+                cap.on_sent(at(sent));
+                cap.on_refused(others, at(sent), 0.005, 0.2);
+            }
+            assert_eq!(cap.limit(), limit, "refused beside {refused:?}");
+        }
     }
 
     #[test]
     fn sends_that_may_have_overtaken_one_another_are_no_evidence() {
         let mut cap = capped();
         (0..4).for_each(|_| cap.on_sent(at(300)));
-        cap.on_refused(13, at(300), 0.005);
+        cap.on_refused(13, at(300), 0.005, 0.0);
         assert_eq!(cap.limit(), Some(13));
     }
 
@@ -499,7 +527,7 @@ mod tests {
             let looks = cap.is_looking() && !looked;
             if looks {
                 cap.on_sent(at(300));
-                cap.on_refused(16, at(300), 0.005);
+                cap.on_refused(16, at(300), 0.005, 0.0);
             }
             looks
         };
@@ -528,7 +556,7 @@ mod tests {
     fn a_short_interval_behind_slow_answers_is_no_cap() {
         let mut cap = Cap::default();
         [0, 10].iter().for_each(|&sent| cap.on_sent(at(sent)));
-        cap.on_refused(1, at(10), 0.005);
+        cap.on_refused(1, at(10), 0.005, 0.0);
         assert_eq!(cap.limit(), Some(1));
         let mut beside = 0;
         for answer in 1..20 {
@@ -547,7 +575,7 @@ mod tests {
     fn refused_alone_is_no_cap() {
         let mut cap = Cap::default();
         cap.on_sent(at(0));
-        cap.on_refused(0, at(0), 0.005);
+        cap.on_refused(0, at(0), 0.005, 0.0);
         assert_eq!(cap.room(1), Room::AtPace);
     }
 
@@ -557,11 +585,11 @@ mod tests {
         (0..32).for_each(|_| cap.on_served(15, at(300), 0.0, true, true, at(400)));
         assert!(cap.is_looking(), "one more is tried after two rounds");
         cap.on_sent(at(410));
-        assert!(cap.on_refused(16, at(410), 0.005));
+        assert!(cap.on_refused(16, at(410), 0.005, 0.0));
         assert!(cap.explains(16, at(420), 0.005));
         for sent in [500, 600] {
             cap.on_sent(at(sent));
-            cap.on_refused(4, at(sent), 0.005);
+            cap.on_refused(4, at(sent), 0.005, 0.0);
         }
         assert!(!cap.explains(4, at(700), 0.005), "there is another limit");
         assert_eq!(cap.limit(), Some(16));

@@ -185,20 +185,26 @@ impl Control {
         let rest = self.rest();
         let keys = self.keys.len();
         let control = &mut self.keys[key.index()];
-        control.resume.on_refused(rest, now);
+        let (jitter, on_the_way) = (self.timing.jitter(), self.timing.on_the_way());
+        let (others, sent) = (trail.others, trail.stamp.at);
         // "Rate limit" is what every refusal is called: only the other word says something.
-        if feedback.cause == Some(Cause::Concurrency) {
-            control.cap.on_named(trail.others);
-            trail.is_one_too_many = trail.others > 0;
+        let names_number = feedback.cause == Some(Cause::Concurrency);
+        let fits_cap = !explained && !names_number && control.cap.explains(others, sent, jitter);
+        // Where one more than a known cap was tried, the others go on as before.
+        let is_look = fits_cap && control.cap.is_looking();
+        if !is_look {
+            control.resume.on_refused(rest, now);
         }
-        if explained || feedback.cause == Some(Cause::Concurrency) {
+        if names_number {
+            control.cap.on_named(others);
+        }
+        trail.is_one_too_many = others > 0 && (names_number || is_look);
+        if explained || names_number {
             self.paces.common_mut().on_explained(key, &trail.stamp);
             return;
         }
-        let jitter = self.timing.jitter();
-        if control.cap.explains(trail.others, trail.stamp.at, jitter) {
-            control.cap.on_refused(trail.others, trail.stamp.at, jitter);
-            trail.is_one_too_many = trail.others > 0;
+        if fits_cap {
+            control.cap.on_refused(others, sent, jitter, on_the_way);
             self.paces.common_mut().on_look_refused(key, &trail.stamp);
             return;
         }
@@ -216,8 +222,7 @@ impl Control {
                 .on_refused(key, &trail.stamp, feedback.wait, load, &scene, now);
         let may_be_cap = !self.told || keys == 1;
         if may_be_cap && !refused.same_episode {
-            let jitter = self.timing.jitter();
-            let found = control.cap.on_refused(trail.others, trail.stamp.at, jitter);
+            let found = control.cap.on_refused(others, sent, jitter, on_the_way);
             if found {
                 trail.is_one_too_many = true;
                 self.paces.common_mut().on_cap_found(key);
