@@ -130,6 +130,7 @@ impl Control {
             told: self.told,
             served: self.served,
             in_flight: self.in_flight.saturating_sub(1),
+            demand: self.demand(),
             timing: &self.timing,
         };
         let pace = self.paces.of_mut(trail.paced_in);
@@ -150,6 +151,7 @@ impl Control {
         now: Time,
     ) {
         self.timing.on_refusal(took, now);
+        let demand = self.demand();
         let pace = self.paces.of_mut(trail.paced_in);
         if trail.paced_in != place {
             // It was sent before that was known.
@@ -161,6 +163,7 @@ impl Control {
             told: self.told,
             served: self.served,
             in_flight: self.in_flight.saturating_sub(1),
+            demand,
             timing: &self.timing,
         };
         let load = trail.load - 1;
@@ -183,7 +186,7 @@ impl Control {
     ) {
         self.timing.on_refusal(took, now);
         let rest = self.rest();
-        let keys = self.keys.len();
+        let (keys, demand) = (self.keys.len(), self.demand());
         let control = &mut self.keys[key.index()];
         let (jitter, on_the_way) = (self.timing.jitter(), self.timing.on_the_way());
         let (others, sent) = (trail.others, trail.stamp.at);
@@ -213,6 +216,7 @@ impl Control {
             told: self.told,
             served: self.served,
             in_flight: self.in_flight.saturating_sub(1),
+            demand,
             timing: &self.timing,
         };
         let load = trail.load - 1;

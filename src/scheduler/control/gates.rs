@@ -67,7 +67,7 @@ impl Control {
     }
 
     /// How many wait for each key.
-    fn demand(&self) -> usize {
+    pub(super) fn demand(&self) -> usize {
         self.waiting.div_ceil(self.keys.len().max(1))
     }
 

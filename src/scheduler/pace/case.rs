@@ -198,7 +198,7 @@ impl Case<'_> {
         let wide = bracket.is_wider(0.04);
         let near_low = 0.995 * bracket.low;
         if self.asked_to_wait && knocks >= 3 {
-            near_low.max(0.25 * bracket.high)
+            bracket.low.max(0.25 * bracket.high)
         } else if knocks >= 3 && bracket.low > 0.6 * bracket.high
             || knocks >= 2 && bracket.low > 0.9 * bracket.high
         {

@@ -15,6 +15,8 @@ struct Caution {
     knocks: u32,
     /// The server asks to wait, so it counts who does not.
     asked: bool,
+    /// In seconds, how long the last refused of them was asked to wait.
+    last_hint: f64,
     fears_ban: bool,
     was_banned: bool,
     /// A refusal is paid for.
@@ -39,6 +41,9 @@ impl Learned {
             return self.regrow(key, stamp);
         }
         let caution = self.caution(index, now);
+        if self.brackets[index].is_nearly_through(&caution, scene.demand) {
+            return None;
+        }
         let bracket = &mut self.brackets[index];
         let unheard = bracket.pace * scene.timing.heard_after() * caution.members;
         let from = bracket.pace;
@@ -67,6 +72,7 @@ impl Learned {
         for track in self.keys.iter().filter(|track| track.bracket == index) {
             caution.members += 1.0;
             caution.knocks = caution.knocks.max(track.knocks.count(KNOCK_MEMORY, now));
+            caution.last_hint = caution.last_hint.max(track.last_hint);
             caution.fears_ban |= track.fears_ban(&self.brackets[index], now);
             caution.was_banned |= track.ban.is_some_and(|ban| ban.is_fresh(now));
         }
@@ -102,6 +108,12 @@ impl Learned {
 }
 
 impl Bracket {
+    /// Whether all that waits would be through before a request that a step up gets refused may ask
+    /// again: then the step brings nothing, and the refusal makes the end late.
+    fn is_nearly_through(&self, caution: &Caution, demand: usize) -> bool {
+        (demand as f64) < (caution.last_hint * self.pace).min(MANY_WAIT)
+    }
+
     /// Takes the step up that is due, if one is. Of the last sends so many may be refused yet.
     fn rise(&mut self, caution: &Caution, unheard: f64, refuses_fast: bool, now: Time) {
         let may_age = unheard < MOST_UNHEARD && !caution.was_banned && self.is_aged(now);
@@ -130,7 +142,7 @@ impl Bracket {
             self.before_probe = None;
             if knocks >= 3 && (self.low > 0.6 * self.high || caution.asked) {
                 if self.pace < 0.98 * self.low {
-                    self.pace = 0.995 * self.low;
+                    self.pace = self.low;
                 }
             } else if may_spend && (knocks <= 2 || knocks <= 3 && room > 0.04 * self.pace)
                 || room > 0.25 * self.pace && !caution.fears_ban
@@ -160,6 +172,8 @@ impl Bracket {
     }
 }
 
+/// What waits may be the front of more, which is read when there is room for it.
+const MANY_WAIT: f64 = 100.0;
 /// In seconds.
 const AFTER_BAN: f64 = 2.0;
 /// Sends that are refused at once where a step was too far: more are not risked for time alone.

@@ -75,6 +75,8 @@ pub(crate) struct Scene<'a> {
     pub(crate) served: u64,
     /// In flight on all keys.
     pub(crate) in_flight: u32,
+    /// How many wait for each key.
+    pub(crate) demand: usize,
     /// Measured times.
     pub(crate) timing: &'a Timing,
 }

@@ -277,9 +277,8 @@ impl Learned {
         if track.fears_ban(&bracket, now) {
             // The next one may be the ban: only what was held for sure, and after a pause in which
             // the fraction that the level lacked comes in.
-            let sure = 0.995 * bracket.low;
-            bracket.pace = bracket.pace.min(sure.max(0.25 * bracket.high));
-            track.next = track.next.max(now.plus_secs(2.0 / bracket.pace));
+            bracket.pace = bracket.pace.min(bracket.low.max(0.25 * bracket.high));
+            track.next = track.next.max(now.plus_secs(1.5 / bracket.pace));
         }
         bracket.on_refused(probed.is_some(), now);
         (bracket, track.backoff)
