@@ -151,9 +151,7 @@ impl Scheduler {
             }
             Class::RateLimited => {
                 let told = self.hint(feedback);
-                // The next place is free when one of the others ends, for others than this one.
-                let one_too_many = self.attempts[index].trail.is_one_too_many();
-                let hint = told.map(|told| (told.wait, told.is_lone || one_too_many));
+                let hint = told.map(|told| (told.wait, told.is_lone));
                 let refused = self.keys.on_refused(key, bucket, hint, in_a_row, sent, now);
                 learned.key_until = refused.request_until;
                 learned.used_up = refused.in_a_row;

@@ -159,7 +159,6 @@ fn binding(name: &str) -> &'static [&'static str] {
         "a-knee-may-lie-below-a-reported-quota" => &["Slots", "Limit", "Quota"],
         "a-cap-and-a-bucket-may-hide-together" => &["Limit", "Pace"],
         "a-cap-may-hide-behind-a-reported-bucket" => &["Limit"],
-        "a-known-cap-rests-no-key" => &["Limit"],
         "a-burst-of-one-is-kept" => &["Quota"],
         "refusals-may-use-up-quota" | "a-silent-sliding-window-is-found" => &["Pace"],
         _ if is(&quotas) => &["Quota"],

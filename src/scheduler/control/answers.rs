@@ -177,7 +177,7 @@ impl Control {
     fn on_refused(
         &mut self,
         key: KeyId,
-        trail: &mut Trail,
+        trail: &Trail,
         feedback: &Feedback,
         explained: bool,
         took: f64,
@@ -201,7 +201,6 @@ impl Control {
         if names_number {
             control.cap.on_named(others);
         }
-        trail.is_one_too_many = others > 0 && (names_number || is_look);
         if explained || names_number {
             self.paces.common_mut().on_explained(key, &trail.stamp);
             return;
@@ -228,7 +227,6 @@ impl Control {
         if may_be_cap && !refused.same_episode {
             let found = control.cap.on_refused(others, sent, jitter, on_the_way);
             if found {
-                trail.is_one_too_many = true;
                 self.paces.common_mut().on_cap_found(key);
             }
         }

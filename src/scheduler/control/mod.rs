@@ -59,16 +59,9 @@ pub(crate) struct Trail {
     /// In flight on all keys, itself included.
     load: u32,
     limit_was_reached: bool,
-    /// Its refusal was about how many were in flight, others among them.
-    is_one_too_many: bool,
 }
 
 impl Trail {
-    /// Whether it was refused for how many were in flight: what ends makes room again.
-    pub(crate) fn is_one_too_many(&self) -> bool {
-        self.is_one_too_many
-    }
-
     /// Where it is counted.
     pub(crate) fn bucket(&self) -> u32 {
         self.bucket
@@ -220,7 +213,6 @@ impl Control {
             others,
             load: self.in_flight,
             limit_was_reached,
-            is_one_too_many: false,
         }
     }
 
