@@ -8,6 +8,7 @@ mod explained;
 mod promises;
 mod report;
 mod second_run;
+mod seeds;
 
 use std::path::PathBuf;
 

@@ -114,7 +114,7 @@ impl Ban {
     pub(super) const WITHIN: f64 = 60.0;
     /// In seconds, where the ban says how long it lasts and is waited out: the commonest, and a
     /// little more. If it comes again they count for longer.
-    const SHORT: f64 = 10.1;
+    const SHORT: f64 = 10.05;
     /// In seconds: after it what was let through is asked for more again.
     const STILL: f64 = 600.0;
     /// In seconds: thirty days. A month without a ban may be another rule.
