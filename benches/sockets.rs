@@ -33,8 +33,8 @@ fn main() -> Result<(), Box<dyn Error>> {
     }
     if named.is_empty() {
         let root = Path::new(env!("CARGO_MANIFEST_DIR")).join("fixtures/scenarios");
-        let file = |name: &&str| root.join(name).with_extension("toml");
-        named = BASE_CASES.iter().map(file).collect();
+        let file = |name: &str| root.join(name).with_extension("toml");
+        named = BASE_CASES.lines().map(file).collect();
     }
     println!(
         "{:60} {:>9} {:>9} {:>9} {:>9}",
@@ -138,28 +138,5 @@ impl Drop for Provider {
     }
 }
 
-/// One of each kind of provider.
-const BASE_CASES: [&str; 22] = [
-    "a-reported-bucket-is-used-in-full",
-    "requests-and-tokens-are-kept-at-once",
-    "a-reported-window-is-used-to-its-end-in-whole-seconds",
-    "a-reported-window-is-used-to-its-end-in-milliseconds",
-    "two-reported-windows-are-kept-at-once",
-    "a-reported-limit-is-followed-down-and-up",
-    "a-silent-bucket-is-found",
-    "a-silent-interval-is-found-over-five-keys",
-    "a-silent-cap-is-found",
-    "who-keeps-knocking-is-banned-and-we-are-not",
-    "a-crowded-provider-is-not-crowded-further",
-    "errors-do-not-slow-a-reported-bucket",
-    "a-silent-account-limit-over-silent-keys-is-found",
-    "a-revoked-key-takes-no-request-along",
-    "a-silent-sliding-window-is-found",
-    "a-silent-fixed-window-is-found",
-    "a-silent-limit-is-followed-down-and-up",
-    "unequal-silent-keys-are-told-apart",
-    "refusals-may-take-as-long-as-answers",
-    "a-sliding-window-behind-whole-second-resets",
-    "a-small-bucket-behind-ietf-headers",
-    "a-cap-may-hide-behind-a-reported-bucket",
-];
+/// The scenarios, one for each kind of provider: a name a line.
+const BASE_CASES: &str = include_str!("../fixtures/kinds.txt");
